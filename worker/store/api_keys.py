@@ -1,6 +1,6 @@
-"""API keys in Redis: `pk_<id>_<secret>`, of which only a digest of the secret is stored.
+"""API keys in Redis: `pk_<id>_<secret>`; only a digest of the secret is stored.
 
-Nothing of a key is cached: it is revoked, rotated or over for the next request, on every gateway.
+Keys are never cached: a revoked, rotated or expired key is refused with the next request, on every gateway.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class QueueTaken(PlannerError):
 
 
 class Shown(NamedTuple):
-    """What a caller shows: the key's id, and a digest of the secret."""
+    """The credentials of a caller: the key's id, and a digest of the secret."""
 
     key_id: str
     digest: bytes
 
 
 def new_id() -> str:
-    """Make the id of a key."""
+    """Return a new id for a key."""
     return secrets.token_hex(ID_BYTES)
 
 
 def add(client: Redis, key: ApiKey) -> str:
-    """Store a key; returns the token that its holder shows, which is kept nowhere.
+    """Store a key. Returns its token, which is not stored anywhere.
 
-    Raises QueueTaken where it names a queue of another tenant.
+    Raises QueueTaken if the key names a queue of another tenant.
     """
     secret = secrets.token_hex(SECRET_BYTES)
     now = int(time.time() * 1000)
@@ -76,7 +76,7 @@ def add(client: Redis, key: ApiKey) -> str:
 
 
 def read_token(token: str) -> Shown | None:
-    """Take a token apart; None where it is none."""
+    """Return the parts of a token; None if it has another form."""
     key_id, _, secret = token.removeprefix(PREFIX).partition("_")
     if not (token.startswith(PREFIX) and token.isascii() and key_id.isalnum() and secret and len(token) <= MOST_CHARS):
         return None
@@ -84,19 +84,19 @@ def read_token(token: str) -> Shown | None:
 
 
 def find(client: Redis, token: str) -> ApiKey | None:
-    """Return the key of a token; None where it is wrong."""
+    """Return the key of a token; None if the token is wrong."""
     shown = read_token(token)
     return check(client, shown) if shown else None
 
 
 def check(client: Redis, shown: Shown) -> ApiKey | None:
-    """Return the key that is shown; None where it is not there, over or revoked, or the secret is another."""
+    """Return the key for these credentials; None if it is missing, expired or revoked, or the secret is wrong."""
     (found,) = check_each(client, [shown])
     return found
 
 
 def check_each(client: Redis, shown: Sequence[Shown]) -> list[ApiKey | None]:
-    """Check several keys as `check` does, in one trip."""
+    """Check several keys as `check` does, in one round trip."""
     pipeline = client.pipeline(transaction=False)
     for each in shown:
         pipeline.hmget(keys.api_key(each.key_id), "key", "secret")
@@ -111,9 +111,9 @@ def _checked(shown: Shown, raw: bytes | None, *digests: bytes | None) -> ApiKey 
 
 
 def rotate(client: Redis, key_id: str, keep_ms: int) -> str | None:
-    """Give a key a new secret; returns its new token, None where there is no such key.
+    """Give a key a new secret. Returns its new token; None if there is no such key.
 
-    The secret that it has counts beside the new one for `keep_ms`; one from an earlier rotation counts no more.
+    The previous secret stays valid for `keep_ms`. A secret of an earlier rotation ends at once.
     """
     secret = secrets.token_hex(SECRET_BYTES)
     places = (keys.api_key(key_id), keys.older_secret(key_id))
@@ -123,7 +123,7 @@ def rotate(client: Redis, key_id: str, keep_ms: int) -> str | None:
 
 
 def revoke(client: Redis, key_id: str) -> bool:
-    """End a key; tells whether it was there. Its record goes, which passes on a server whose memory is full."""
+    """Delete a key. Returns whether it existed. A server with full memory accepts this, too."""
     pipeline = client.pipeline()
     pipeline.delete(keys.api_key(key_id))
     pipeline.delete(keys.older_secret(key_id))
@@ -132,7 +132,7 @@ def revoke(client: Redis, key_id: str) -> bool:
 
 
 def every(client: Redis) -> list[ApiKey]:
-    """List the keys there are, the oldest first."""
+    """Return all keys, the oldest first."""
     ids: Any = client.zrange(keys.API_KEYS, 0, -1)
     pipeline = client.pipeline(transaction=False)
     for key_id in ids:
@@ -142,19 +142,19 @@ def every(client: Redis) -> list[ApiKey]:
 
 
 def owner_of(client: Redis, queue: str) -> str | None:
-    """Name the tenant that a queue belongs to; None for a shared one."""
+    """Return the tenant that a queue belongs to; None for a shared queue."""
     owner: Any = None if queue == ALWAYS_SHARED else client.hget(keys.QUEUE_OWNERS, queue)
     return owner.decode() if owner else None
 
 
 def take(client: Redis, name: str, rate: str) -> int:
-    """Take one request from the bucket of `name`; returns 0, or the milliseconds until there is one."""
+    """Take one request from the bucket of `name`. Returns 0, or the time in ms until the next request is allowed."""
     (wait_ms,) = take_each(client, [(name, rate)])
     return wait_ms
 
 
 def take_each(client: Redis, wanted: Sequence[tuple[str, str]]) -> list[int]:
-    """Take one request from each bucket, a name and its rate, as `take` does, in one trip."""
+    """Take one request from each bucket, given by name and rate, as `take` does, in one round trip."""
     calls = []
     for name, rate in wanted:
         requests, period_s = rate_of(rate)
@@ -163,11 +163,11 @@ def take_each(client: Redis, wanted: Sequence[tuple[str, str]]) -> list[int]:
 
 
 def _read(raw: bytes) -> ApiKey:
-    """Read the record of a key; a right that only a newer version knows is none here."""
+    """Return a key from its record; rights that only a newer version knows are left out."""
     said = codec.loads(raw)
     return ApiKey.model_validate({**said, "rights": [each for each in said["rights"] if each in RIGHTS]})
 
 
 def _digest(secret: str) -> bytes:
-    """Digest a secret: of so many random bits, it needs no salt and nothing slow."""
+    """Return the digest of a secret: with so many random bits it needs neither salt nor a slow hash."""
     return hashlib.sha256(secret.encode()).hexdigest().encode()

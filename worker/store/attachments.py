@@ -1,7 +1,7 @@
-"""Diffs of attempts, apart from log and plan: taken off their stream, kept by digest, bounded in bytes and days.
+"""Diffs and transcripts of attempts, stored by digest apart from log and plan, and limited in bytes and days.
 
-A diff is known by its SHA-256, which an accepted outcome names as its `diff_hash`. So nobody can put another one in its
-place, and who may see a plan may see its diffs.
+A diff is identified by its SHA-256, which an accepted outcome names as its `diff_hash`. So no caller can replace it,
+and a user who may see a plan may see its diffs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = logging.getLogger("planner.attachments")
 
 
 class FileFigures(NamedTuple):
-    """What a diff did to a file."""
+    """The changes of a diff to one file, in numbers."""
 
     path: str
     kind: str
@@ -49,7 +49,7 @@ class FileFigures(NamedTuple):
 
 
 class KeptDiff(NamedTuple):
-    """What is known of a diff: its files, its bytes, and the diff itself where it was read and is kept."""
+    """The files and the size of a diff, with its text if that was requested and is stored."""
 
     files: tuple[FileFigures, ...]
     size: int
@@ -57,18 +57,18 @@ class KeptDiff(NamedTuple):
 
 
 def digest_of(diff_hash: str | None) -> str:
-    """Return the hexadecimal digest that an outcome names."""
+    """Return the hexadecimal digest in a `diff_hash` of an outcome."""
     return (diff_hash or "").removeprefix(DIGEST)
 
 
 def message(plan_id: str, step_id: str, attempt: int, content: bytes, kind: Kind = "diff") -> bytes:
-    """Write an attachment of an attempt."""
+    """Return the message of an attempt's attachment."""
     about = {"plan_id": plan_id, "step_id": step_id, "attempt": attempt, "kind": kind}
     return codec.dumps({**about, "content": b64encode(content).decode()})
 
 
 def send(client: Redis, partitions: int, plan_id: str, data: bytes) -> None:
-    """Put an attachment on its stream, from which the oldest go where nobody takes them."""
+    """Add an attachment to its stream. If no worker takes them, the oldest ones are removed."""
     home = Partition(partition_of(plan_id, partitions))
     client.xadd(home.attachments, {"data": data}, maxlen=MOST_WAITING, approximate=False)
 
@@ -76,10 +76,9 @@ def send(client: Redis, partitions: int, plan_id: str, data: bytes) -> None:
 def read(
     client: Redis, partitions: int, plan_id: str, tenant: str, digests: Collection[str], *, texts: int = 0
 ) -> dict[str, KeptDiff]:
-    """Read what is known of the diffs of a plan with these digests, by digest; empty if the user may not read them.
+    """Return the diffs of a plan with these digests, by digest; empty if the user may not read them.
 
-    Those of the first `texts` are read themselves. Of one that is still on the
-    stream only the figures are read.
+    The texts of the first `texts` are included. For a diff that is still on the stream, only the figures are.
     """
     home, found = Partition(partition_of(plan_id, partitions)), dict[str, KeptDiff]()
     wanted = list(dict.fromkeys(digests))
@@ -106,10 +105,9 @@ def _kept(client: Redis, home: Partition, fields: list[str], texts: int) -> dict
 
 
 def take(client: Redis, home: Partition, retention_s: int, share: int, *, keep: bool, is_full: bool) -> None:
-    """Take what waits off the stream of a partition, one of `share`, and keep it: figures alone unless `keep`.
+    """Move the waiting attachments of a partition, one of `share`, to the store; unless `keep`, only their figures.
 
-    Nothing is kept where the server is full. A diff is kept without its secrets, and only if the tenant's share has
-    room for it.
+    Nothing is stored if the server is full. A diff is stored without its secrets, and only within the tenant's share.
     """
     most_of_a_tenant = MOST_OF_A_TENANT // share
     kept = (home.attachments_kept, home.attachments_order, home.attachments_sizes, home.attachments_attempts)
@@ -136,7 +134,7 @@ def take(client: Redis, home: Partition, retention_s: int, share: int, *, keep: 
 
 
 def _waiting(client: Redis, home: Partition) -> Iterator[tuple[bytes, Attachment | None]]:
-    """Yield the oldest entries of a stream, None for one that cannot be read."""
+    """Yield the oldest entries of a stream; None for an unreadable one."""
     entries: Any = client.xrange(home.attachments, count=TAKEN)
     for entry, fields in entries:
         try:

@@ -1,8 +1,7 @@
-"""Who did what: one line for each act of a person or a key, and for each refusal, kept by age.
+"""The audit log: one entry for each act of a person or a key, and for each refusal, kept by age.
 
-Nobody but the planner's own user of Redis writes here, so that no operator can change what stands. Refusals have a
-stream of their own: a flood of them takes no act away. Which policies were set is their history, which is told among
-the acts.
+Only the planner's own Redis user writes here, so that no operator can change an entry. Refusals have a separate stream,
+so that a flood of them removes no act. Changes of policies are read from the policies' own history.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from worker.store import functions, keys, policies
 log = logging.getLogger("planner.audit")
 
 DONE, REFUSED = "done", "refused"
-MOST_ACTS, MOST_REFUSALS = 200_000, 20_000  # entries that are kept, however young
+MOST_ACTS, MOST_REFUSALS = 200_000, 20_000  # maximum number of entries, regardless of age
 MOST_CHARS = 300  # of each word of an entry
 PAGE = 1000
 
 
 class Act(NamedTuple):
-    """One entry, without its time: `origin` is where it came from, `about` what it was done to."""
+    """One entry without its time: `origin` is the source of the act, `about` its target."""
 
     act: str
     by: str
@@ -42,7 +41,7 @@ class Act(NamedTuple):
 
 
 def call_of(act: Act) -> tuple[Any, ...]:
-    """Make the command that writes an act; a server whose memory is full takes it too."""
+    """Return the command that writes an act; a server with full memory accepts it, too."""
     stream, most = (keys.AUDIT_REFUSALS, MOST_REFUSALS) if act.result == REFUSED else (keys.AUDIT, MOST_ACTS)
     said = {**act._asdict(), "from": act.origin}
     del said["origin"]
@@ -51,14 +50,14 @@ def call_of(act: Act) -> tuple[Any, ...]:
 
 
 def call_of_command(command: Command, origin: str | None, result: str, reason: str) -> tuple[Any, ...]:
-    """Make the command that writes what became of an operator's command; who gave it says so itself by Redis."""
+    """Return the command that records the result of an operator's command; by Redis the giver names himself."""
     step = f" step {command.step_id}" if command.step_id else ""
     about = f"{command.plan_id}{step}" if command.plan_id else scope_of(command)
     return call_of(Act(f"command {command.command}", command.actor, origin or "redis", about, result, reason))
 
 
 def note(client: Redis, act: Act) -> None:
-    """Write an act; the log has it where a full server lacks even the function for that."""
+    """Write an act; only the log has it if a full server has not even the function for that."""
     try:
         functions.call_or_load(client, *call_of(act))
     except OutOfMemoryError as full:
@@ -66,7 +65,7 @@ def note(client: Redis, act: Act) -> None:
 
 
 def cut(client: Redis, kept_s: float) -> None:
-    """Cut what is older than `kept_s`, about: whole pages go."""
+    """Remove entries older than about `kept_s`, in whole pages."""
     oldest = f"{max(0, int((time.time() - kept_s) * 1000))}-0"
     pipeline = client.pipeline(transaction=False)
     for stream in (keys.AUDIT, keys.AUDIT_REFUSALS):
@@ -76,7 +75,7 @@ def cut(client: Redis, kept_s: float) -> None:
 
 
 def read(client: Redis, since_ms: int = 0) -> Iterator[dict[str, str]]:
-    """Yield what was done and refused since then, the oldest first."""
+    """Yield the acts and refusals since then, the oldest first."""
     streams = (_entries(client, stream, since_ms) for stream in (keys.AUDIT, keys.AUDIT_REFUSALS))
     return merge(*streams, _policies(client, since_ms), key=lambda entry: entry["at"])
 

@@ -1,7 +1,7 @@
-"""Steps that gateways read from the queues for controllers who have no Redis, and claim in their names.
+"""Steps that gateways read from the queues for controllers without Redis, and claim in their names.
 
-All gateways read as one consumer of the group. What is pending with it has been read and not been given to anybody: a
-step that is given moves to a consumer of the controller's name. So any gateway finds what one that died had in hand.
+All gateways read as one consumer of the group. Its pending entries have been read and not given to a controller; a
+given step moves to a consumer with the controller's name. So any gateway can take over the entries of a dead one.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from worker.store import functions, keys
 from worker.store.functions import FunctionsMissing, Talk
 from worker.store.keys import CONTROLLERS, GATEWAYS, partition_of
 
-STRANDED_MS = 5000  # what a gateway has had in hand for so long is taken by any
+STRANDED_MS = 5000  # after this time any gateway takes over an entry
 MOST = 100  # entries of one read
 UNDELIVERED = "undelivered"
-WRONG_TYPE = "WRONGTYPE"  # somebody put something else in a lease's place: that will not change by trying again
+WRONG_TYPE = "WRONGTYPE"  # a lease's key has another type: a retry would not help
 NAMES = ("plan_id", "step_id", "attempt", "lease", "lease_key", "reply_to")
 
 Command = tuple[Any, ...]
 
 
 class SpecEntry(NamedTuple):
-    """A step spec as it was read, and what of it a gateway needs."""
+    """A step spec as it was read, with the fields that a gateway needs."""
 
     stream: str
     entry_id: str
@@ -42,9 +42,9 @@ class SpecEntry(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Who claims: the name in the lease, for how long without a renewal ('' as usual), what it says of itself.
+    """The holder of a claim: the name in the lease, the time to live without renewal ('' for the usual), and its info.
 
-    `claim` is the token of the claim that is answered; '' for a renewal.
+    `claim` is the token of the answered claim; '' for a renewal.
     """
 
     name: str
@@ -53,15 +53,15 @@ class Holder(NamedTuple):
     claim: str = ""
 
     def beat(self, lease_key: str, attempt: int, lease: str) -> Command:
-        """Make the call that claims an attempt, or renews it."""
+        """Return the call that claims or renews an attempt."""
         call = ("FCALL", functions.HEARTBEAT, 1, lease_key, str(attempt), lease, self.name, self.ttl_s)
         return (*call, self.info, self.claim) if self.claim else (*call, self.info) if self.info else call
 
 
 def run(client: Redis, commands: Sequence[Command]) -> list[Any]:
-    """Send commands together and return their replies, errors among them; loads the functions where they are missing.
+    """Send commands together and return their replies, errors included. Loads the functions if they are missing.
 
-    Each of them may be sent twice.
+    Each command may be sent twice.
     """
     for _ in range(2):
         try:
@@ -74,7 +74,7 @@ def run(client: Redis, commands: Sequence[Command]) -> list[Any]:
 
 
 def call(client: Redis, commands: Sequence[Command]) -> list[Any]:
-    """Send commands together and return their replies; raises the first error among them."""
+    """Send commands together and return their replies. Raises the first error among them."""
     replies = run(client, commands) if commands else []
     for reply in replies:
         if isinstance(reply, Exception):
@@ -83,7 +83,7 @@ def call(client: Redis, commands: Sequence[Command]) -> list[Any]:
 
 
 def read_new(client: Redis, stream: str, count: int) -> list[SpecEntry]:
-    """Read specs that nobody has read; none where the queue does not exist."""
+    """Return specs that were not read before; empty if the queue does not exist."""
     try:
         found: Any = client.xreadgroup(CONTROLLERS, GATEWAYS, {stream: ">"}, count=min(count, MOST))
     except ResponseError as error:
@@ -94,7 +94,7 @@ def read_new(client: Redis, stream: str, count: int) -> list[SpecEntry]:
 
 
 def take_stranded(client: Redis, streams: Sequence[str], idle_ms: int) -> list[SpecEntry]:
-    """Take the specs that a gateway read so long ago and gave to nobody; only one gateway gets each."""
+    """Take over the specs that a gateway read that long ago and did not give; each goes to only one gateway."""
     looks = [("XPENDING", stream, CONTROLLERS, "IDLE", idle_ms, "-", "+", MOST, GATEWAYS) for stream in streams]
     taken: list[SpecEntry] = []
     for stream, pending in zip(streams, run(client, looks) if looks else (), strict=True):
@@ -106,7 +106,7 @@ def take_stranded(client: Redis, streams: Sequence[str], idle_ms: int) -> list[S
 
 
 def read_again(client: Redis, places: Iterable[tuple[str, str]]) -> list[SpecEntry]:
-    """Read specs that were given before, as far as their attempts have not ended."""
+    """Return specs that were given before, if their attempts have not ended."""
     taken: list[SpecEntry] = []
     for stream, entry_id in places:
         taken += _specs(client, stream, client.xrange(stream, entry_id, entry_id))
@@ -114,7 +114,7 @@ def read_again(client: Redis, places: Iterable[tuple[str, str]]) -> list[SpecEnt
 
 
 def _specs(client: Redis, stream: str, found: Any) -> list[SpecEntry]:
-    """Read the specs of entries; what is none is acknowledged, as controllers do."""
+    """Return the specs of entries. Entries without a spec are acknowledged, as controllers do."""
     specs = []
     for entry_id, fields in found:
         spec = _spec(stream, entry_id.decode(), fields or {})
@@ -134,13 +134,13 @@ def _spec(stream: str, entry_id: str, fields: dict[bytes, bytes]) -> SpecEntry |
 
 
 def known_streams(client: Redis) -> set[str]:
-    """Name the queues that gateways have read."""
+    """Return the queues that gateways have read."""
     found: Any = client.smembers(keys.CLAIMED_QUEUES)
     return {stream.decode() for stream in found}
 
 
 def newest(client: Redis, streams: Sequence[str]) -> dict[str, str]:
-    """Tell of each queue where its news begin: behind what was ever added to it."""
+    """Return the last id of each queue: new entries follow it."""
     found = run(client, [("XINFO", "STREAM", stream) for stream in streams])
     return {
         stream: "0-0" if isinstance(reply, Exception) else _last_id(reply)
@@ -154,11 +154,11 @@ def _last_id(reply: list[Any]) -> str:
 
 
 def holders(client: Redis, specs: Sequence[SpecEntry]) -> list[str]:
-    """Name who has claimed each of these attempts; '' where nobody has, or the attempt is over."""
+    """Return the holder of each of these attempts; '' if it is unclaimed or has ended."""
     looks = [("HMGET", spec.lease_key, "attempt", "lease", "controller") for spec in specs]
     names = []
     for spec, reply in zip(specs, run(client, looks) if looks else (), strict=True):
-        if isinstance(reply, Exception):  # somebody put something else in the lease's place
+        if isinstance(reply, Exception):  # the lease's key has another type
             names.append("")
             continue
         attempt, lease, name = reply
@@ -168,17 +168,17 @@ def holders(client: Redis, specs: Sequence[SpecEntry]) -> list[str]:
 
 
 def move(client: Redis, given: Iterable[tuple[SpecEntry, str]]) -> None:
-    """Have specs pend with the controllers that they were given to."""
+    """Move the pending specs to the controllers that received them."""
     commands = [("XCLAIM", spec.stream, CONTROLLERS, name, 0, spec.entry_id, "JUSTID") for spec, name in given]
     if commands:
         run(client, commands)  # an error: the queue has gone meanwhile
 
 
 def hand_back(client: Redis, specs: Iterable[tuple[SpecEntry, str]]) -> None:
-    """Report attempts that reached nobody, each with the token of its claim, '' where nobody has claimed it.
+    """Report attempts that reached no controller, each with the token of its claim, '' if it is unclaimed.
 
-    Their steps are tried again, and no halt rule counts it. What another claim was answered with since stays its
-    caller's. Raises what the server refuses; all of them may then be reported again.
+    Their steps are tried again, and no halt rule counts them. A step that another claim received meanwhile stays with
+    its caller. Raises the server's refusal; then all of them may be reported again.
     """
     commands = []
     for spec, claim in specs:
@@ -192,5 +192,5 @@ def hand_back(client: Redis, specs: Iterable[tuple[SpecEntry, str]]) -> None:
 
 
 def lease_key(partitions: int, plan_id: str, step_id: str) -> str:
-    """Name the lease of a step's attempt."""
+    """Return the key of a step's lease."""
     return keys.Partition(partition_of(plan_id, partitions)).lease_prefix(plan_id) + step_id

@@ -1,4 +1,4 @@
-"""Redis clients, made after the fork and for one use each."""
+"""Redis clients, made after the fork and for one purpose each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAST_NAMES = "Redis from 7.0 or Valkey from 7.2"
 
 
 def now_ms(client: Redis) -> int:
-    """Ask the server for the time."""
+    """Return the time of the server, in ms."""
     seconds, microseconds = client.time()
     return int(seconds) * 1000 + int(microseconds) // 1000
 
@@ -45,16 +45,13 @@ class RefusedRedis(PlannerError):
 
 
 class Connects:
-    """Counts the connections of a client.
-
-    Whoever finds another number than before may speak to another server.
-    """
+    """Counts the connections of a client. After a new one the server may be another one."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def __call__(self, connection: Connection) -> None:
-        """Greet the server as always, and count."""
+        """Do the usual handshake, and count."""
         self.count += 1
         connection.on_connect()
 
@@ -62,12 +59,10 @@ class Connects:
 def connect(
     url: str, block_s: float = 0.0, patience_s: float = BLOCK_MARGIN_S, connects: Connects | None = None
 ) -> Redis:
-    """Make a client that never repeats a call by itself.
+    """Return a client that never repeats a call by itself: a lost reply could hide entries or apply a call twice.
 
-    A lost reply would hide entries or apply twice.
-
-    `block_s` is the longest that one of its calls blocks on the server, `patience_s` what is granted beyond. Needs
-    hiredis, which redis-py then uses. Where the URL names sentinels it follows their master.
+    `block_s` is the longest time that one of its calls blocks on the server, and `patience_s` the time beyond that.
+    Needs hiredis, which redis-py then uses. If the URL names sentinels, it follows their master.
     """
     redis_tls.warn(url)
     make = sentinel.connect if sentinel.is_watched(url) else Redis.from_url
@@ -83,16 +78,13 @@ def connect(
 
 
 def place(url: str) -> str:
-    """Name a server without its user and password."""
+    """Return the address of a server without its user and password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def refusal(error: Exception, url: str, setting: str = "PLANNER_REDIS_URL") -> RefusedRedis | None:
-    """Return why the server at `url` does not serve us.
-
-    None where it may do so later, such as one that is away.
-    """
+    """Return why the server at `url` does not serve us; None for a passing reason, such as an outage."""
     where = f"Redis at {place(url)}"
     if isinstance(error, RefusedRedis):
         return error
@@ -111,9 +103,9 @@ def refusal(error: Exception, url: str, setting: str = "PLANNER_REDIS_URL") -> R
 
 
 def check_version(client: Redis) -> None:
-    """Refuse a server that is too old; raises RefusedRedis.
+    """Check that the server is new enough. Raises RefusedRedis.
 
-    Asked by HELLO, which every role may do; where a user or a managed server forbids that, nothing is refused.
+    It uses HELLO, which every role may call. If a user or a managed server forbids that, nothing is refused.
     """
     try:
         found: Any = client.execute_command("HELLO")
@@ -130,15 +122,12 @@ def check_version(client: Redis) -> None:
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """Read the first two numbers of a version."""
+    """Return the first two numbers of a version."""
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
 def check_broker(url: str) -> None:
-    """Refuse a broker that does not know our password, or whose certificate is not good; raises RefusedRedis.
-
-    One that is away can be done without.
-    """
+    """Check the password and the certificate of a broker. Raises RefusedRedis. A broker that is away is accepted."""
     try:
         with connect(url, patience_s=BROKER_PATIENCE_S) as client:
             client.ping()
@@ -148,9 +137,9 @@ def check_broker(url: str) -> None:
 
 
 def check_safe(client: Redis) -> None:
-    """Refuse a server that evicts keys or keeps no append-only file; raises RefusedRedis.
+    """Refuse a server that evicts keys or has no append-only file. Raises RefusedRedis.
 
-    Asked by INFO, since managed servers forbid CONFIG.
+    It uses INFO, because managed servers forbid CONFIG.
     """
     info = client.info("everything")
     policy = info.get("maxmemory_policy", "noeviction")

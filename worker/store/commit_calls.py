@@ -19,7 +19,7 @@ from worker.store.commit_parts import NONE, PARTS
 from worker.store.keys import Partition, list_name
 
 EVENTS_CAP = 200_000  # of a partition; event_keeper.py cuts by age and bytes
-MAX_QUEUE = 10_000  # specs; more stay in their plans until a place is free
+MAX_QUEUE = 10_000  # specs; further ones stay in their plans until there is capacity
 STARTED, DONE, COMPLETED = map(event_type, ("step.started", "step.done", "plan.completed"))
 ENDED, START, ACK, TAKEN, RECALL, USED, KEPT = (
     PARTS[name].form for name in ("ended", "start", "ack", "taken", "recall", "used", "kept")
@@ -34,7 +34,7 @@ class Write(NamedTuple):
 
 
 def lay_out(writes: Sequence[Write | PlainChange], partition: Partition) -> list[Any]:
-    """Lay out changes of several plans as commit.lua reads them, behind how many arguments each has."""
+    """Return the changes of several plans as arguments of commit.lua, each after its number of arguments."""
     sizes: list[str] = []
     laid: list[Any] = [""]
     for write in writes:
@@ -56,7 +56,10 @@ def lay_out(writes: Sequence[Write | PlainChange], partition: Partition) -> list
 
 
 def _lay_out_plain(change: PlainChange) -> tuple[str, list[Any]]:
-    """Name the parts of a plain change, and give their arguments, without a look at those that none has."""
+    """Return the names of the parts of a plain change, and their arguments.
+
+    Parts that no plain change has are skipped.
+    """
     step_id, ended, end = change.step_id, change.ended, change.end
     statuses: list[Any] = [step_id, change.status]
     starts: list[Any] = []
@@ -150,7 +153,7 @@ def _parts(write: Write, partition: Partition) -> dict[str, Sequence[Any]]:
 
 
 def _end_of(change: Changeset, step: str) -> int:
-    """Say how an attempt of a step ended."""
+    """Return how an attempt of a step ended, as a number of commit_parts."""
     if step in change.cancelled:
         return parts.CANCELLED
     done = change.worked.get(step)
@@ -162,23 +165,23 @@ def _flat(rows: Collection[Iterable[Any]]) -> Sequence[Any]:
 
 
 def read_whole(partition: Partition, plan_id: str, reply: Any) -> HotPlan:
-    """Decode a plan that was read whole."""
+    """Return a plan that was read whole."""
     _, _, hot, fields, statuses, flying, queue, items, _, _ = reply
     read = (decode_plan(hot), *(each(some, 2) for some in (fields, statuses, flying)), queue, items)
     return HotPlan.load(plan_id, _places(partition, plan_id), *read)
 
 
 def read_ahead(partition: Partition, plan_id: str, reply: Any, ahead: int) -> HotPlan:
-    """Decode the part of a large plan that was read for its next outcomes, so many steps `ahead`."""
+    """Return the part of a large plan that was read for its next outcomes, `ahead` steps."""
     hot, fields, statuses, flying, queue, more_ready = reply
     read = (decode_plan(hot), *(each(some, 2) for some in (fields, statuses, flying)), queue, ())
     return HotPlan.load(plan_id, _places(partition, plan_id), *read, ahead=ahead, more_ready=bool(more_ready))
 
 
 def read_snapshot(partition: Partition, plan_id: str, named: Sequence[str], reply: Any) -> Snapshot:
-    """Decode the part of a plan that was read for a decision about the steps and notes `named`.
+    """Return the part of a plan that was read for a decision about the steps and notes `named`.
 
-    What stands around the plan is for the caller to add.
+    The caller adds the plan's context, such as standing commands.
     """
     now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, _, _, raw_texts = reply
     texts = read_texts(raw_texts)
@@ -210,10 +213,10 @@ def read_snapshot(partition: Partition, plan_id: str, named: Sequence[str], repl
 
 
 def each(flat: Sequence[Any], size: int) -> Iterable[tuple[Any, ...]]:
-    """Give the rows of a table that came flat."""
+    """Return the rows of a table from its flat list."""
     return zip(*[iter(flat)] * size, strict=True)
 
 
 def _places(partition: Partition, plan_id: str) -> tuple[str, str]:
-    """Return where the outcomes of a plan go, and what its leases begin with."""
+    """Return the stream for outcomes of a plan, and the prefix of its leases."""
     return partition.outcomes, partition.lease_prefix(plan_id)

@@ -1,7 +1,7 @@
-"""The named parts of a commit: one table, from which Python lays a commit out and Lua reads it.
+"""The named parts of a commit, in one table: Python writes a commit by it, and Lua reads it.
 
-A part has rows. A row is its words, spaced in one argument, and then its texts, an argument each. Lua checks each row
-when it reads it, before anything is written.
+A part has rows. A row is one argument with its words, separated by spaces, and one argument for each text. Lua checks
+each row when it reads it, before anything is written.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MAX_DIGITS = 15  # of an integer: Lua's numbers are exact up to 2^53, which has 16
-KINDS = {  # of a word: how Python writes it, and the pattern by which Lua knows it
+KINDS = {  # kind of a word: Python's format, and Lua's pattern
     "word": ("%s", "(%S+)"),
     "count": ("%d", "(%d+)"),
     "integer": ("%d", "(%-?%d+)"),
@@ -17,14 +17,15 @@ KINDS = {  # of a word: how Python writes it, and the pattern by which Lua knows
     "flag": ("%d", "([01])"),
 }
 NONE = "-"
-CANCELLED, DONE, FAILED = 1, 2, 3  # ends of attempts; 0 for one that counts for nobody
+CANCELLED, DONE, FAILED = 1, 2, 3  # ends of attempts; 0 for one that no counter includes
 NUMBERS = {"count", "integer", "maybe"}
 
 
 class Part(NamedTuple):
     """The columns of a part, by their names; `kinds` are those of the words.
 
-    Lua gives the rows of a part as tables; of a flat one its arguments, which go into a command as they are.
+    Lua returns the rows of a part as tables. For a flat part it returns the arguments, which go unchanged into a
+    command.
     """
 
     name: str
@@ -35,17 +36,17 @@ class Part(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many arguments a row has."""
+        """Number of arguments of a row."""
         return bool(self.words) + len(self.texts)
 
     @property
     def form(self) -> str:
-        """The words of a row, to be filled in: `%d` for a number, so that nothing else is laid out for one."""
+        """The words of a row as a format: `%d` for a number, so that any other value fails."""
         return " ".join(KINDS[kind][0] for kind in self.kinds)
 
     @property
     def lua(self) -> str:
-        """The entry of PARTS in Lua: `read` makes the row that begins at args[i], false where it is wrong."""
+        """The entry of PARTS in Lua: `read` returns the row that begins at args[i], or false if it is invalid."""
         entry = f"  {self.name} = {{size = {self.size}, is_flat = {str(self.is_flat).lower()}"
         if self.is_flat and not self.words:
             return entry + "},"
@@ -89,23 +90,23 @@ PARTS = {
         _part("wake", "due:count"),  # of the plan's timer; 0 for never. Without this it stays
         _part("tenant", "", "name"),  # of a plan that begins or ends
         _part("guard", "step renewed:count"),  # as it was read: an attempt that expires must still be silent
-        _part("action", "step action"),  # what planner_heartbeat answers from now on
-        _part("taken", "tokens:integer left:maybe", "scope"),  # and what was left when it was decided
-        _part("recall", "name seen:maybe change:maybe", "field"),  # what it was when it was decided; NONE drops it
+        _part("action", "step action"),  # the answer of planner_heartbeat from now on
+        _part("taken", "tokens:integer left:maybe", "scope"),  # and the remaining grant at the decision
+        _part("recall", "name seen:maybe change:maybe", "field"),  # its value at the decision; NONE deletes it
         _part("used", "name tokens:count"),  # by an attempt, for the estimates of later plans
-        _part("memory", "name", "record"),  # what an attempt came to; '' only has the list last
+        _part("memory", "name", "record"),  # the record of an attempt; '' only renews the list's expiry
         _part("list", "", "name", is_flat=True),  # all lists that the plan is in from now on; without this as it was
-        _part("kept", "name most:count kept_s:count plan", "field value"),  # '' drops what that plan has put
+        _part("kept", "name most:count kept_s:count plan", "field value"),  # '' deletes the entry of that plan
         _part("sum", "", "series figures"),  # of a plan that ends; see sums.lua
         _part("claim", "name", "file seen claim where"),  # see file_claims.lua
-        _part("failure", "", "series failure"),  # what is counted for a repository
-        _part("probe", "", "series news"),  # what became of the step that it let through
+        _part("failure", "", "series failure"),  # a counted failure of a repository
+        _part("probe", "", "series news"),  # the result of a probe step
     )
 }
 
 
 def source() -> str:
-    """Write the table in Lua."""
+    """Return the table as Lua."""
     terms = f"local NONE, MAX_DIGITS = '{NONE}', {MAX_DIGITS}"
     return "\n".join(
         ["-- Made by worker/store/commit_parts.py", terms, "local PARTS = {", *(p.lua for p in PARTS.values()), "}"]

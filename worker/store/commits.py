@@ -1,9 +1,9 @@
-"""The last commit that a worker knows of a partition, which shows a rollback.
+"""The last commit that a worker knows of a partition, which reveals a rollback.
 
-A server that was restored from an older file, or a replica that lacked the last writes, has counted fewer commits than
-a worker remembers. On every new connection and with every sweep the two are compared, and a commit that meets an older
+A server that was restored from an older file, or a replica without the last writes, has counted fewer commits than a
+worker remembers. The two counts are compared on every new connection and with every sweep. A commit that meets an older
 count is refused (commit.lua). Then a new epoch begins, and every worker names the plans that it knows to have changed
-since: by itself, and by the files of other processes, of which it cannot know whether they live.
+since. It uses its own records, and the files of other processes, which may have ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from worker.store import functions
 from worker.store.clients import Connects
 from worker.store.keys import Partition
 
-OLD_S = 7 * 86_400  # nobody can ask another host whether its process lives; one that does writes again
+OLD_S = 7 * 86_400  # a process of another host cannot be checked; a live one writes its file again
 
 
 class JournalRecord(BaseModel):
@@ -58,24 +58,21 @@ class JournalRecord(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class OtherJournal:
-    """The file of another process; nobody can say of another host whether that lives."""
+    """The file of another process; on another host it is unknown whether that process is alive."""
 
     path: Path
     kept: JournalRecord
     lives: bool
 
     def forget(self) -> None:
-        """Remove the file, now that every plan has heard of its loss.
-
-        It stays where its process has written another one meanwhile.
-        """
+        """Remove the file after every plan has heard of its loss, unless its process has written it again."""
         with suppress(OSError, ValidationError):
             if JournalRecord.model_validate_json(self.path.read_bytes()) == self.kept:
                 self.path.unlink()
 
 
 class CommitJournal:
-    """The files of one partition in `folder`; one is this object's own."""
+    """The files of one partition in `folder`; one of them belongs to this object."""
 
     def __init__(self, folder: Path, partition: int) -> None:
         self._folder = folder
@@ -83,10 +80,7 @@ class CommitJournal:
         self._own = uuid.uuid4().hex
 
     def put(self, data_id: str, kept: JournalRecord) -> bool:
-        """Keep what is known of the data called `data_id`.
-
-        Returns whether that was possible, and says so if not.
-        """
+        """Store the record about the data set `data_id`. Returns whether that was possible, and logs a failure."""
         path = self._folder / f"{self._prefix}{data_id}-{self._own}.json"
         fresh = path.with_suffix(".new")
         try:
@@ -99,7 +93,7 @@ class CommitJournal:
         return True
 
     def others(self, data_id: str) -> list[OtherJournal]:
-        """Read what other processes know of the data called `data_id`; removes files that are damaged."""
+        """Return the records of other processes about the data set `data_id`; removes damaged files."""
         found = []
         for path in sorted(self._folder.glob(f"{self._prefix}{data_id}-*.json")):
             if self._own in path.name:
@@ -110,7 +104,7 @@ class CommitJournal:
                 except ValidationError:
                     path.unlink()
                 else:
-                    is_foreign = kept.host != socket.gethostname()  # of another host nobody can tell who lives
+                    is_foreign = kept.host != socket.gethostname()  # processes of another host cannot be checked
                     lives = is_foreign or temporary.start_time(kept.pid) == kept.started
                     found.append(OtherJournal(path, kept, lives and path.stat().st_mtime > time.time() - OLD_S))
         return found
@@ -123,32 +117,29 @@ SAVE_S = 1.0
 COMPARE_S = 1.0  # a sweep that comes sooner after the last comparison makes none
 
 
-_open: WeakSet[Commits] = WeakSet()  # of this process: one that was forked has none of its parent's
+_open: WeakSet[Commits] = WeakSet()  # of this process: a forked process has none of its parent's
 os.register_at_fork(after_in_child=_open.clear)
 
 
 @atexit.register
 def close_all() -> None:
-    """Keep what is known, at the end of a process.
+    """Save all records at the end of a process.
 
-    A daemon thread that is in compiled code when the interpreter goes down is ended there, which glibc answers with
-    "FATAL: exception not rethrown" or worse: no thread may save then.
+    A daemon thread that runs compiled code during interpreter shutdown is killed. glibc then reports "FATAL: exception
+    not rethrown" or worse. So no thread may save at that time.
     """
     for each in tuple(_open):
         each.close()
 
 
 class Lost(NamedTuple):
-    """The commits after number `base` are gone.
-
-    With them is gone what happened to `plans`; None: to any of them.
-    """
+    """The commits after number `base` are lost, which changed the plans in `plans`; None: possibly any plan."""
 
     base: int
     plans: list[str] | None
 
     def and_also(self, other: Lost | None) -> Lost:
-        """Join what was lost at two times."""
+        """Return the union of two losses."""
         if other is None:
             return self
         known = self.plans is not None and other.plans is not None
@@ -157,10 +148,7 @@ class Lost(NamedTuple):
 
 
 class Count(NamedTuple):
-    """What a server says of its commits.
-
-    `base` is the number after which some were lost, -1 for none.
-    """
+    """The commit count of a server; `base` is the number after which commits were lost, -1 for none."""
 
     data_id: str
     epoch: int
@@ -169,12 +157,11 @@ class Count(NamedTuple):
 
 
 class Commits:
-    """What one process knows of one partition.
+    """The commits that one process knows of one partition.
 
-    It is kept in `folder`, for the others of this host and those to come.
-
-    `connects` counts the connections that commits go over: on a new one the server has to be compared first. Not for
-    several threads at once; a thread of its own saves what is known, which `close` ends.
+    It is stored in `folder` for other and later processes of this host. `connects` counts the connections for commits:
+    on a new one the server has to be compared first. Not for several threads at once. A separate thread saves the
+    record until `close`.
     """
 
     def __init__(
@@ -184,9 +171,9 @@ class Commits:
         self._partition = partition
         self._journal = CommitJournal(folder, partition.number) if folder else None
         self._connects = connects
-        self._compared = -1  # the connection on which it was
+        self._compared = -1  # the connection of the last comparison
         self._compared_at = -COMPARE_S
-        self._lock = threading.Lock()  # of the file, and of what must be in it together
+        self._lock = threading.Lock()  # for the file and all values that must be consistent in it
         self._data_id = ""
         self._epoch = 0
         self.field = "n:0"  # of `planner:{p}:commits`, which counts the commits of this epoch
@@ -202,19 +189,16 @@ class Commits:
 
     @property
     def is_compared(self) -> bool:
-        """Whether the server of this connection was compared with what is known here."""
+        """Whether the server was compared on the current connection."""
         return self._connects is None or self._connects.count == self._compared
 
     @property
     def compared_on(self) -> int:
-        """The number of the connection on which the server was compared, of this process; -1 for none yet."""
+        """The number of the connection of the last comparison, in this process; -1 for none yet."""
         return self._compared
 
     def note(self, plan_id: str, number: int) -> None:
-        """Keep the number of a commit that was made.
-
-        Within SAVE_S it is in the file.
-        """
+        """Record the number of a commit. It is in the file within SAVE_S."""
         self._recent.pop(plan_id, None)
         self._recent[plan_id] = number
         if len(self._recent) > REMEMBERED:
@@ -229,18 +213,15 @@ class Commits:
                 self._saving.start()
 
     def sees_loss(self) -> bool:
-        """Compare the server with what is known; returns whether it lost commits.
-
-        Makes no comparison where that was done a moment ago.
-        """
+        """Compare the server with our record, unless it was just done. Returns whether it lost commits."""
         if self.is_compared and time.monotonic() - self._compared_at < COMPARE_S:
             return False
         return self.compare() is not None
 
     def compare(self) -> Lost | None:
-        """Compare the server with what is known, and go on in its epoch.
+        """Compare the server with the records of this and other processes, and continue in its epoch.
 
-        Known is what this process and others know. Returns what was lost and not yet forgotten.
+        Returns the loss that was not yet forgotten.
         """
         data_id = self._ask(self._epoch, self.known).data_id
         connection = self._connects.count if self._connects else -1  # another thread may make one meanwhile
@@ -266,7 +247,7 @@ class Commits:
         return self._lost
 
     def forget_loss(self) -> None:
-        """Forget what was lost: every plan has heard of it."""
+        """Forget the loss, because every plan has heard of it."""
         self._lost = None
         self.save()
         for each in self._heard:
@@ -274,7 +255,7 @@ class Commits:
         self._heard = []
 
     def save(self) -> None:
-        """Keep what is known where the others of this host find it."""
+        """Store the record for the other processes of this host."""
         with self._lock:
             self._unsaved = False
             known = self.known  # before the plans: none of those numbers may lack its plan
@@ -285,7 +266,7 @@ class Commits:
                 self._journal = None
 
     def close(self) -> None:
-        """Keep what is known now, and have no thread do that any more: the process ends."""
+        """Save the record now, and stop the saving thread, because the process ends."""
         self._closed = True
         if self._saving:
             self._saving.cancel()
@@ -299,11 +280,11 @@ class Commits:
         return Count(found[0].decode(), *found[1:])
 
     def _base_since(self, epoch: int, server: Count) -> int:
-        """Ask after which commit the server has lost some since that epoch; -1 for none."""
+        """Return the commit after which the server has lost some since that epoch; -1 for none."""
         return self._ask(epoch, 0).base if epoch < server.epoch else -1
 
     def _take_up(self, others: list[OtherJournal], server: Count) -> None:
-        """Take what others know to be lost, and all else that those knew who live no more."""
+        """Add the losses in other records, and the whole records of processes that have ended."""
         for each in others:
             kept, base = each.kept, self._base_since(each.kept.epoch, server)
             if 0 <= base < kept.known:
@@ -321,5 +302,5 @@ class Commits:
 
 
 def _lost_after(base: int, recent: Mapping[str, int], forgotten: int) -> Lost:
-    """Name the plans that changed after commit `base`; all of them where more changed than are remembered."""
+    """Return the plans that changed after commit `base`; all of them if more changed than are remembered."""
     return Lost(base, None if forgotten > base else [plan for plan, number in recent.items() if number > base])

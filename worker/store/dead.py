@@ -1,7 +1,4 @@
-"""The dead streams: looked at, sent back where entries came from, or dropped.
-
-They hold what could not be read or decided about.
-"""
+"""The dead-letter streams, with entries that could not be read or decided: listed, replayed, or dropped."""
 
 from __future__ import annotations
 
@@ -26,15 +23,15 @@ from worker.store.keys import PLAN_ID, Partition
 from worker.store.queries import Owner
 
 DEAD_DATA_BYTES = 64 * 1024  # kept of the message of an entry
-BESIDE = "entry."  # what the names of an entry's other fields begin with in the dead stream
-READABLE = "backslashreplace"  # how bytes are shown that are no UTF-8
-REPLAYS = b"replays"  # field of an entry that was sent back: how often so far
+BESIDE = "entry."  # prefix of an entry's other fields in the dead stream
+READABLE = "backslashreplace"  # how bytes that are no UTF-8 are shown
+REPLAYS = b"replays"  # field of a replayed entry: the number of its replays
 
 
 class DeadStream(NamedTuple):
-    """A dead stream: its short name, its key, and where its counters are.
+    """A dead stream: its short name, its key, and the key of its counters.
 
-    `inbound` are the streams whose entries it takes.
+    `inbound` are the streams whose entries it receives.
     """
 
     name: str
@@ -44,9 +41,9 @@ class DeadStream(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """Which entries are meant; empty fields mean all.
+    """A selection of entries; empty fields mean all.
 
-    `stream` is a place, or where entries came from or its end.
+    `stream` is a place, or the stream where entries came from, or the end of its name.
     """
 
     cause: str = ""
@@ -54,7 +51,7 @@ class Filter(NamedTuple):
     since_ms: int = 0
 
     def fits(self, dead: Dead) -> bool:
-        """Whether `dead` is meant; its time is not looked at."""
+        """Return whether `dead` is selected; its time is not checked."""
         if self.cause and dead.code != self.cause:
             return False
         names = (dead.place.name, dead.place.key, dead.origin, dead.origin.rpartition(":")[2])
@@ -63,10 +60,7 @@ class Filter(NamedTuple):
 
 @dataclass(frozen=True)
 class Dead:
-    """A dead entry.
-
-    `record` is its DeadEntry as it stands there, {} where it is none.
-    """
+    """A dead entry; `record` is its DeadEntry as stored, {} if it has none."""
 
     place: DeadStream
     entry: str
@@ -76,12 +70,12 @@ class Dead:
 
     @property
     def name(self) -> str:
-        """What a person calls it by, such as `0/1699-0`."""
+        """The name for users, such as `0/1699-0`."""
         return f"{self.place.name}/{self.entry}"
 
     @cached_property
     def problem(self) -> dict[str, Any]:
-        """The RFC 9457 problem that it died of."""
+        """The RFC 9457 problem that is its cause."""
         found = self.record.get("problem")
         return found if isinstance(found, dict) else {}
 
@@ -102,28 +96,28 @@ class Dead:
 
     @property
     def size(self) -> int:
-        """Bytes of its largest part, before anything was cut."""
+        """Bytes of its largest part, before truncation."""
         size = self.record.get("size")
         return size if isinstance(size, int) else len(self.data)
 
     @property
     def whole(self) -> bool:
-        """Whether all of it is kept."""
+        """Whether it is stored without truncation."""
         return self.record.get("whole") is True
 
     @property
     def replays(self) -> int:
-        """How often it was sent back before it died again."""
+        """Number of earlier replays."""
         count = self.beside.get(REPLAYS, b"0")
         return int(count) if count.isdigit() and len(count) < 10 else 0
 
     @property
     def millis(self) -> int:
-        """When it died, ms, by the server's clock."""
+        """Time of its dead-lettering in ms, by the server's clock."""
         return int(self.entry.partition("-")[0])
 
     def obstacle(self, *, edited: bool = False) -> str | None:
-        """Return why it cannot be sent back; None if it can."""
+        """Return why it cannot be replayed; None if it can."""
         if self.origin not in self.place.inbound:
             return f"it came from {self.origin!r}, which is no stream that the planner reads"
         if not self.whole and not edited:
@@ -131,9 +125,9 @@ class Dead:
         return None
 
     def again(self, data: bytes | None = None) -> dict[bytes, bytes]:
-        """Lay out the entry that is sent back; `data` replaces what it said.
+        """Return the fields of the replayed entry; `data` replaces the message.
 
-        A goal without an id gets that which it had, so that sending it twice makes one plan.
+        A goal without an id gets its former entry id, so that two replays make one plan.
         """
         fields = dict(self.beside)
         if data is not None or self.code != "no_data":
@@ -150,10 +144,7 @@ class Dead:
         return fields
 
     def document(self, *, body: bool = True) -> dict[str, Any]:
-        """Lay it out as JSON.
-
-        Data that is no UTF-8 stands in `data_base64`, with `data` null.
-        """
+        """Return it as JSON. If the data are no UTF-8, they are in `data_base64`, and `data` is null."""
         known = {
             "entry": self.name,
             "code": self.code,
@@ -184,7 +175,7 @@ def _goal_id(data: bytes) -> Any:
 
 
 def decode(place: DeadStream, entry: bytes, fields: dict[bytes, bytes] | None) -> Dead:
-    """Read what stands in a dead stream, whoever wrote it."""
+    """Return an entry of a dead stream, of any writer."""
     fields = fields or {}
     try:
         record = codec.loads(fields.get(b"problem", b""))
@@ -195,14 +186,14 @@ def decode(place: DeadStream, entry: bytes, fields: dict[bytes, bytes] | None) -
     return Dead(place, entry.decode(), record if isinstance(record, dict) else {}, fields.get(DATA, b""), beside)
 
 
-PAGE = 50  # entries of the first page, which may be as large as they come
+PAGE = 50  # entries of the first page, which may have any size
 PAGE_BYTES = 4 * 1024 * 1024
 MAX_PAGE = 1000
 GOALS, COMMANDS = "goals", "commands"
 
 
 def places(partitions: int) -> list[DeadStream]:
-    """List every dead stream."""
+    """Return all dead streams."""
     found = [DeadStream(GOALS, keys.GOALS_DEAD, keys.GOALS_STATS, frozenset({keys.GOALS, keys.WEBHOOK_JOBS}))]
     found.append(DeadStream(COMMANDS, keys.COMMANDS_DEAD, keys.COMMANDS_STATS, frozenset({keys.COMMANDS})))
     for number in range(partitions):
@@ -212,7 +203,7 @@ def places(partitions: int) -> list[DeadStream]:
 
 
 def newest(client: Redis, partitions: int, wanted: Filter, after: str = "") -> Iterator[Dead]:
-    """Yield the entries that are meant, the newest first, page by page; they begin behind the one called `after`."""
+    """Yield the selected entries, the newest first, page by page, starting after the one named `after`."""
     behind = _rank(after) if after else None
     last = f"{behind[0]}" if behind else "+"
     each = [_pages(client, place, wanted, newest_first=True, last=last) for place in places(partitions)]
@@ -221,17 +212,14 @@ def newest(client: Redis, partitions: int, wanted: Filter, after: str = "") -> I
 
 
 def _rank(name: str) -> tuple[int, str, int]:
-    """Return where an entry stands among all: what is newer is greater; a name says it, also of one that is gone."""
+    """Return the sort key of an entry by its name, which may be gone; newer entries are greater."""
     place, _, entry = name.partition("/")
     millis, _, number = entry.partition("-")
     return int(millis), place, int(number)
 
 
 def until_now(client: Redis, partitions: int, wanted: Filter) -> Iterator[list[Dead]]:
-    """Yield pages of the wanted entries that stand there now, the oldest first.
-
-    What dies later is left out.
-    """
+    """Yield pages of the selected entries that are there now, the oldest first. Later entries are left out."""
     for place in places(partitions):
         last: Any = client.xrevrange(place.key, count=1)
         batch: list[Dead] = []
@@ -264,7 +252,7 @@ def _pages(
 
 
 def find(client: Redis, partitions: int, name: str) -> Dead | None:
-    """Find the entry `goals/<id>` or `<partition>/<id>`; None if there is none."""
+    """Return the entry `goals/<id>` or `<partition>/<id>`; None if there is none."""
     where, _, entry = name.partition("/")
     for place in places(partitions):
         if place.name == where:
@@ -277,7 +265,7 @@ def find(client: Redis, partitions: int, name: str) -> Dead | None:
 
 
 def owner(client: Redis, partitions: int, dead: Dead) -> Owner | None:
-    """Tell whose a dead entry is: of a goal what it says, of the rest whose the plan is; None where nobody knows."""
+    """Return the owner of a dead entry: from the goal itself, or else from its plan; None if it is unknown."""
     try:
         said = codec.loads(dead.data)
     except codec.DecodeError:
@@ -299,10 +287,10 @@ def _owner_of_goal(said: dict[str, Any]) -> Owner | None:
 
 
 def replay(client: Redis, batch: Sequence[Dead], data: bytes | None = None) -> None:
-    """Send entries back to where they came from, and delete them here.
+    """Add entries to the streams that they came from, and delete them here: both or neither, for all or none.
 
-    Both or neither, for all or none. A reply that is lost may have a caller send them twice, which is harmless:
-    outcomes go by lease, goals and commands by id.
+    If a reply is lost, a caller may send them twice, which is harmless: outcomes are identified by lease, goals and
+    commands by id.
     """
     pipeline = client.pipeline(transaction=True)
     for dead in batch:
@@ -315,9 +303,9 @@ def replay(client: Redis, batch: Sequence[Dead], data: bytes | None = None) -> N
 
 
 def drop(client: Redis, batch: Sequence[Dead]) -> None:
-    """Delete entries; a server whose memory is full lets that happen too.
+    """Delete entries; a server with full memory accepts that, too.
 
-    Where no worker of this version has loaded its functions yet, what was dropped is counted as what gave way.
+    Before a worker of this version has loaded its functions, dropped entries are counted as displaced ones.
     """
     for place, ids in _by_place(batch):
         try:
@@ -332,11 +320,11 @@ def _by_place(batch: Sequence[Dead]) -> list[tuple[DeadStream, list[str]]]:
 
 
 def cut(client: Redis, partitions: int, max_bytes: int) -> int:
-    """Delete the oldest entries of dead streams larger than `max_bytes`.
+    """Delete the oldest entries of dead streams larger than `max_bytes`. Returns their number.
 
-    Returns how many those were. What is dead-lettered keeps a stream within its bounds (aside.lua). This is for one
-    that grew while no worker of this version was there, or before the bound was lowered; and for a server that is too
-    full to take the functions.
+    Each dead-lettering keeps a stream within its limit (aside.lua). This function is for streams that grew without a
+    worker of this version, or before the limit was lowered. It also helps a server that is too full to load the
+    functions.
     """
     gone = 0
     for place in places(partitions):
@@ -348,7 +336,7 @@ def cut(client: Redis, partitions: int, max_bytes: int) -> int:
 
 
 def count_forgotten(client: Redis, partitions: int) -> int:
-    """Count the entries that gave way to newer ones (PLANNER_MAX_DEAD, PLANNER_MAX_DEAD_SHARE)."""
+    """Return the number of entries that newer ones have displaced (PLANNER_MAX_DEAD, PLANNER_MAX_DEAD_SHARE)."""
     total = 0
     for place in places(partitions):
         if client.exists(place.key):

@@ -1,8 +1,8 @@
-"""What all processes that share a server agree on: partitions and layout.
+"""The settings that all processes of a server share: the number of partitions, and the layout.
 
-The first worker writes the number of partitions; nobody changes that but `planner partitions`. The layout is a number
-that says how records are stored: a process that finds a newer one than it reads refuses to work. A server that holds
-records or libraries from before 0.1.0, under names that nothing has any more, is refused as well.
+The first worker writes the number of partitions, and only `planner partitions` changes it. The layout is a number for
+the form of records: a process refuses to work with a newer layout. A server with records or libraries from before
+0.1.0, under names that are no longer used, is refused as well.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from schemas.stored.step import LAYOUT
 from worker.store.clients import RefusedRedis
 from worker.store.keys import COMMANDS, DEPLOYMENT, GOALS, Partition, partition_of
 
-MOST = 256  # partitions that hold plans, since a plan's id names one of so many buckets
+MOST = 256  # partitions with plans, because a plan's id contains one of so many buckets
 PAGE = 1000
 RECORD_OF_BEFORE, LIBRARY_OF_BEFORE = "planner:deployment", "planner_1"  # every server from before 0.1.0 has both
 
 
 class WrongDeployment(RefusedRedis):
-    """This process does not agree with those that share its server."""
+    """This process does not agree with the others on its server."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__("wrong_settings", sentence)
 
 
 class ServerOfBefore(WrongDeployment):
-    """The server holds what a planner from before 0.1.0 has left there."""
+    """The server has records of a planner from before 0.1.0."""
 
     HOLDS = "holds records or functions of a planner from before version 0.1.0, which no release reads"
 
@@ -45,10 +45,10 @@ class ServerOfBefore(WrongDeployment):
 
 
 def join(client: Redis, partitions: int) -> None:
-    """Take part as a worker with so many partitions.
+    """Join as a worker with this number of partitions. Raises WrongDeployment with a sentence if that is not possible.
 
-    Raises WrongDeployment with a sentence where that cannot be. Writes both numbers where there are none, if the plans
-    lie where that many partitions have them. One round trip where they are there.
+    If the server has no numbers, both are written, provided that the plans are in the partitions of that number.
+    Otherwise it takes one round trip.
     """
     there, layout = _read(client)
     if there is None:
@@ -58,32 +58,29 @@ def join(client: Redis, partitions: int) -> None:
         try:
             client.hsetnx(DEPLOYMENT, "partitions", partitions)
             client.hsetnx(DEPLOYMENT, "layout", LAYOUT)
-        except OutOfMemoryError:  # whoever looks next time writes them
+        except OutOfMemoryError:  # the next worker writes them
             return
         there, layout = _read(client)
     _agree(there, layout, partitions)
 
 
 def check(client: Redis, partitions: int | None) -> None:
-    """Compare the numbers of the server with ours, without that of partitions for None; writes nothing.
+    """Compare the numbers of the server with ours, without the partitions if None; writes nothing.
 
-    Raises WrongDeployment with a sentence. A server without them, and one that does not let this user read them, agrees
-    with everybody. Only a worker, which may list functions, looks for libraries of before.
+    Raises WrongDeployment with a sentence. A server without the numbers, or one that does not let this user read them,
+    is accepted. Only a worker, which may list functions, looks for old libraries.
     """
     _agree(*_read(client), partitions)
 
 
 def partitions_of(client: Redis) -> int | None:
-    """Return how many partitions the server has; None where no worker has written that yet."""
+    """Return the number of partitions of the server; None if no worker has written it yet."""
     found: Any = client.hget(DEPLOYMENT, "partitions")
     return int(found) if found else None
 
 
 def change(client: Redis, partitions: int) -> None:
-    """Give the server another number of partitions.
-
-    Raises WrongDeployment where it has plans, or messages wait.
-    """
+    """Change the number of partitions of the server. Raises WrongDeployment if it has plans, or messages wait."""
     if found := next(plans(client), None):
         raise WrongDeployment(
             f"This server has plans, such as {found[1]}, and a plan stays in its partition: wait until the last one "
@@ -116,7 +113,7 @@ def _agree(there: int | None, layout: int | None, partitions: int | None) -> Non
 
 
 def _read(client: Redis) -> tuple[int | None, int | None]:
-    """Read partitions and layout, None for what is not there or may not be read; raises ServerOfBefore."""
+    """Return partitions and layout, None for a missing or unreadable one. Raises ServerOfBefore."""
     numbers: Any = None
     with suppress(NoPermissionError):
         numbers = client.hmget(DEPLOYMENT, "partitions", "layout")
@@ -127,7 +124,7 @@ def _read(client: Redis) -> tuple[int | None, int | None]:
 
 
 def _check_plans(client: Redis, partitions: int) -> None:
-    """Raise WrongDeployment where a plan lies in another partition than that number has it."""
+    """Raise WrongDeployment if a plan is in another partition than it would have with that number."""
     for number, plan_id in plans(client):
         if (home := partition_of(plan_id, partitions)) != number:
             raise WrongDeployment(
@@ -137,7 +134,7 @@ def _check_plans(client: Redis, partitions: int) -> None:
 
 
 def plans(client: Redis) -> Iterator[tuple[int, str]]:
-    """Yield every plan that the server has with its partition, whatever their number is."""
+    """Yield every plan of the server with its partition, for any number of partitions."""
     pipeline = client.pipeline(transaction=False)
     for number in range(MOST):
         pipeline.zcard(Partition(number).plans)

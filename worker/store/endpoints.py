@@ -1,7 +1,7 @@
-"""Endpoints: who is told by callbacks, of which plans; kept as JSON, their secrets encrypted by worker/callbacks.
+"""Callback endpoints, stored as JSON; worker/callbacks encrypts their secrets.
 
-Commits put what is to be told into the outbox of their partition only where there is an endpoint; `open_outboxes` says
-so to each partition.
+Commits add notifications to the outbox of their partition only if there is an endpoint; `open_outboxes` enables that in
+each partition.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EVENTS: tuple[EventName, ...] = get_args(EventName)
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A secret as it is stored: encrypted, and until when it counts in ms; 0 for as long as the endpoint is there."""
+    """A stored secret: encrypted, with its end of validity in ms; 0 if it is valid as long as the endpoint exists."""
 
     sealed: str
     until: int = 0
@@ -44,9 +44,9 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Who is told: `tenant` and `repo` None for all, `named` for plans alone whose goals name it.
+    """An endpoint. `tenant` and `repo` are None for all, `named` is True if it is only for plans whose goals name it.
 
-    `off` says why it is told nothing for now.
+    `off` is the reason why it is switched off for now.
     """
 
     id: str
@@ -61,21 +61,21 @@ class Endpoint:
     off: str = ""
 
     def hears(self, event: str, tenant: str, repo: str | None, callback: str) -> bool:
-        """Whether it is to hear of an event of a plan of this tenant and repository, whose goal names `callback`."""
+        """Return whether it receives an event of a plan of this tenant and repository, whose goal names `callback`."""
         if event not in self.events or self.tenant not in (None, tenant):
             return False
         return callback == self.id or (not self.named and self.repo in (None, repo))
 
 
 def read(client: Redis, endpoint_id: str) -> Endpoint | None:
-    """Read one endpoint; None where there is none of that id."""
+    """Return one endpoint; None if there is none with that id."""
     found: Any = client.hget(ENDPOINTS, endpoint_id)
     off: Any = client.hget(ENDPOINTS_OFF, endpoint_id) if found else None
     return _decoded(endpoint_id, found, off) if found else None
 
 
 def read_all(client: Redis) -> dict[str, Endpoint]:
-    """Read all endpoints by their ids, the oldest first."""
+    """Return all endpoints by their ids, the oldest first."""
     found: Any = client.hgetall(ENDPOINTS)
     if not found:
         return {}
@@ -85,15 +85,15 @@ def read_all(client: Redis) -> dict[str, Endpoint]:
 
 
 def write(client: Redis, endpoint: Endpoint, partitions: int) -> None:
-    """Write an endpoint; from now on commits of each partition tell what happens."""
-    _open(client, partitions)  # first: else a commit that follows the endpoint could be told to nobody
+    """Write an endpoint; from now on commits of each partition add notifications."""
+    _open(client, partitions)  # first: otherwise a commit after the endpoint's creation could be missed
     record = asdict(endpoint)
     del record["off"]
     client.hset(ENDPOINTS, endpoint.id, codec.dumps(record).decode())
 
 
 def switch(client: Redis, endpoint_id: str, off: str) -> None:
-    """Say why an endpoint is told nothing for now; nothing to have it told again."""
+    """Switch an endpoint off with the reason `off`, or on again with an empty one."""
     if off:
         client.hset(ENDPOINTS_OFF, endpoint_id, off)
     else:
@@ -101,9 +101,9 @@ def switch(client: Redis, endpoint_id: str, off: str) -> None:
 
 
 def open_outboxes(client: Redis, partitions: int) -> None:
-    """Have the commits of each partition tell what happens, where there is an endpoint.
+    """Enable notifications in each partition, if there is an endpoint.
 
-    Asked by each worker at its start, since there may be more partitions than when the endpoint was added.
+    Each worker calls it at its start, because the number of partitions may have grown since the endpoint was added.
     """
     if client.exists(ENDPOINTS):
         _open(client, partitions)
@@ -117,7 +117,7 @@ def _open(client: Redis, partitions: int) -> None:
 
 
 def _decoded(endpoint_id: str, raw: bytes, off: bytes | None) -> Endpoint | None:
-    """Read a record; what a newer version has added is passed over, one that cannot be read counts as none."""
+    """Return an endpoint from its record, without fields of newer versions; None for an unreadable one."""
     try:
         record: dict[str, Any] = codec.loads(raw)
         secrets: Sequence[dict[str, Any]] = record["secrets"]

@@ -1,9 +1,8 @@
-"""Everything that is kept of a plan, as one JSON document.
+"""All stored data of a plan, as one JSON document.
 
-It is read and written in pieces. The order is stable: the same plan gives the same bytes, but for the time. What would
-let somebody speak for a controller is left out: leases that count, and as long as the plan goes on the seed that they
-are made from. Lines of the log stand in it as they are stored: a lease in one is that of an attempt that has ended.
-docs/operations.md describes the document.
+It is read and written in pieces. The order is stable: the same plan gives the same bytes, except for the time. Data
+that would let a reader act as a controller are left out: valid leases and, while the plan runs, the seed of its leases.
+Lines of the log are unchanged: a lease in one is that of an ended attempt. docs/operations.md describes the document.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ Item = dict[str, Any]
 def export(
     client: Redis, partitions: int, plan_id: str, may_see: Callable[[Dead], bool] = lambda _: True
 ) -> Iterator[bytes]:
-    """Yield the document of a plan that exists, with the dead entries about it that its reader may see.
+    """Yield the document of an existing plan, with the dead entries about it that its reader may see.
 
-    `changed_meanwhile` at its end says whether its parts may differ.
+    `changed_meanwhile` at its end states whether its parts may be inconsistent.
     """
     part = Partition(partition_of(plan_id, partitions))
     k = part.plan(plan_id)
@@ -84,7 +83,7 @@ def export(
 
 
 def _array(name: str, items: Iterable[Any]) -> Iterator[bytes]:
-    """Yield a field that holds a list, an item a line."""
+    """Yield a field with a list, one item a line."""
     yield b',\n"' + name.encode() + b'":['
     for number, item in enumerate(items):
         yield (b",\n" if number else b"\n") + codec.dumps(item)
@@ -132,7 +131,7 @@ def _leases(client: Redis, part: Partition, plan_id: str, k: PlanKeys) -> list[I
 
 
 def _steps(client: Redis, k: PlanKeys) -> Iterator[Item]:
-    """Yield the steps in their planned order. Their states are small and read first, their specs in pages."""
+    """Yield the steps in their planned order: small states are read first, then specs in pages."""
     ids: Any = client.hkeys(k.status)
     order: list[tuple[int, str, StepStatus]] = []
     for page in batches(ids, PAGE):
@@ -161,7 +160,7 @@ def _steps(client: Redis, k: PlanKeys) -> Iterator[Item]:
 
 
 def _attempts(client: Redis, k: PlanKeys) -> Iterator[Item]:
-    """Yield each attempt that ended by itself, in the order of the log, judged as the planner judged it."""
+    """Yield each attempt that ended by itself, in the order of the log, with the planner's judgement."""
     ended: Counter[str] = Counter()
     for line in history.read_log(client, k):
         names = set()
@@ -205,7 +204,7 @@ def _dead(
 
 
 def _names(one: Dead, plan_id: bytes, goal_id: str) -> bool:
-    """Whether a dead entry is about the plan, or about the goal that it was made for."""
+    """Return whether a dead entry is about the plan or its goal."""
     if plan_id in one.data or plan_id in one.beside.values() or plan_id.decode() in str(one.problem.get("detail")):
         return True
     about_goal = one.origin == keys.GOALS and bool(goal_id)

@@ -1,4 +1,4 @@
-"""What plans claim of a repository's files, as `lua/file_claims.lua` reads it."""
+"""The claims of plans on a repository's files, as `lua/file_claims.lua` reads them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from tasks.plan.snapshot import NOTE
 from worker.store import functions
 from worker.store.keys import Partition
 
-OVERLAPS = NOTE + overlaps.NOTE  # the field of a plan's steps in which they are kept
+OVERLAPS = NOTE + overlaps.NOTE  # the field of a plan's steps with its overlaps
 
 
 class ClaimsAsk(NamedTuple):
-    """Of which files claims are to be read, beside those of the plan that asks.
+    """The files whose claims are to be read, in addition to those of the plan that asks.
 
-    With `deep` so are those that any plan waits for that is met on the way: it is known then who waits for whom.
+    With `deep`, claims of all plans on the way are read, too. So circles of plans that wait for each other can be
+    found.
     """
 
     tenant: str
@@ -30,20 +31,20 @@ class ClaimsAsk(NamedTuple):
     deep: bool = False
 
     def more(self, before: ClaimsAsk | None) -> ClaimsAsk:
-        """Ask for what was asked `before` as well."""
+        """Return the union with the earlier question `before`."""
         if before is None:
             return self
         return self._replace(files=sorted({*self.files, *before.files}), deep=self.deep or before.deep)
 
 
 def read_call(partition: Partition, ask: ClaimsAsk, plan_id: str = "") -> tuple[Any, ...]:
-    """Make the call that reads claims for a plan, or for one that is yet to be."""
+    """Return the call that reads claims for a plan, which may not exist yet."""
     keys = (partition.timers, partition.claims_of(claims_name(ask.tenant, ask.repo)))
     return ("FCALL", functions.READ_CLAIMS, len(keys), *keys, plan_id, int(ask.deep), *ask.files)
 
 
 def read_overlaps(note: bytes | None) -> tuple[OverlapView, ...]:
-    """Read what is kept of the overlaps that a plan met; nothing where it met none."""
+    """Return the overlaps that a plan met; empty if it met none."""
     return tuple(
         OverlapView(file=each["file"], plans=each["plans"], circle=each.get("circle", False))
         for each in codec.loads(note or b"[]")
@@ -51,7 +52,7 @@ def read_overlaps(note: bytes | None) -> tuple[OverlapView, ...]:
 
 
 def decode(reply: Any, ask: ClaimsAsk | None = None, plan_id: str = "") -> FileClaims:
-    """Decode the reply to it, for the plan that asked; without `ask` all that matters was asked for."""
+    """Return the claims in a reply for the plan that asked; without `ask` the reply is complete."""
     files, plans = reply
     names = [file.decode() for file in files[::3]]
     found = FileClaims(

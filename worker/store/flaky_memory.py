@@ -1,4 +1,4 @@
-"""What the planner remembers of flaky tests, in Redis: counters by repository."""
+"""The planner's memory of flaky tests in Redis: counters by repository."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from worker.store.clients import now_ms
 from worker.store.keys import Partition, bucket, partition_of
 
 MOST_COUNTERS = 1000  # of a repository, as commit.lua has it
-KEPT_S = 180 * 86400  # without another one, likewise
+KEPT_S = 180 * 86400  # after the last sighting, likewise
 
 
 class Remembered(NamedTuple):
-    """A repository of which something is remembered: how many tests, and how often they were seen to be flaky."""
+    """A repository in the memory: the number of its flaky tests, and of all sightings."""
 
     tenant: str
     repo: str
@@ -25,7 +25,7 @@ class Remembered(NamedTuple):
 
 
 def list_repositories(client: Redis, partitions: int, tenant: str | None = None) -> Iterator[Remembered]:
-    """Yield the repositories, or those of one tenant, by their names."""
+    """Yield the repositories, or those of one tenant, sorted by name."""
     found: list[Remembered] = []
     for owner, repo in {*_repositories(client, partitions)}:
         if tenant in (None, owner) and (seen := read(client, partitions, owner, repo)):
@@ -44,7 +44,7 @@ def _repositories(client: Redis, partitions: int) -> Iterator[tuple[str, str]]:
 
 
 def read(client: Redis, partitions: int, tenant: str, repo: str) -> list[Sighting]:
-    """Read what was seen in a tenant's repository, by day and test."""
+    """Return the sightings in a tenant's repository, by day and test."""
     counters: Any = client.hgetall(_key(partitions, tenant, repo))
     known = ((field.decode(errors="replace"), int(count)) for field, count in counters.items() if count.isdigit())
     found = (sighting_of(field, count) for field, count in known)
@@ -52,7 +52,7 @@ def read(client: Redis, partitions: int, tenant: str, repo: str) -> list[Sightin
 
 
 def forget(client: Redis, partitions: int, tenant: str, repo: str, test: str | None = None) -> int:
-    """Forget a tenant's repository, or one test of it; returns how many tests that were."""
+    """Delete a tenant's repository from the memory, or one of its tests. Returns the number of deleted tests."""
     key, known = _key(partitions, tenant, repo), read(client, partitions, tenant, repo)
     gone = [each for each in known if test in (None, each.test)]
     if test is None:
@@ -63,7 +63,10 @@ def forget(client: Redis, partitions: int, tenant: str, repo: str, test: str | N
 
 
 def add(client: Redis, partitions: int, tenant: str, repo: str, sightings: Iterable[Sighting]) -> int:
-    """Put sightings beside those that are there, the larger count of each; returns how many found no room."""
+    """Merge sightings with the stored ones by the larger count of each.
+
+    Returns the number of sightings without capacity.
+    """
     key, left_out = _key(partitions, tenant, repo), 0
     known = {(each.day, each.test): each.times for each in read(client, partitions, tenant, repo)}
     wanted: dict[str, int] = {}

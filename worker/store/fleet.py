@@ -1,7 +1,7 @@
-"""Reads who works and who waits from the queues of step specs, their groups, and the leases of attempts.
+"""Reads waiting steps and working controllers from the queues, their groups, and the leases of attempts.
 
-Nothing is kept for this but the names of queues, which goals and the steps of plans leave. XINFO names the readers of
-queues, and leases have the facts that controllers report.
+Only the names of queues, from goals and steps of plans, are stored for this. XINFO names the readers of queues, and
+leases contain the readers' own info.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ PAGE = 500
 MAX_DIGITS = 13  # of a time in ms until the year 2286
 NO_KEY = "no such key"
 LEASE = ("attempt", "claimed", "renewed", "info", "ttl")
-RECENT_MS = 60_000  # a consumer that asked within this time reads; one that works asks again when it is done
+RECENT_MS = 60_000  # a consumer that asked within this time is a reader; a working one asks again afterwards
 NEVER_MS = 2**62
-GONE_MS = 40_000  # twice the time between two heartbeats: who is silent for longer is gone
-QUEUE = "queue:"  # begins the field of a queue; its value is how often it was named
+GONE_MS = 40_000  # twice the heartbeat interval: a controller that is silent for longer is gone
+QUEUE = "queue:"  # prefix of a queue's field; its value counts how often it was named
 USUAL = ("default", DELIVERIES)  # queues that controllers may read before a step names them
-MOST = 50  # that are noted with one goal; others are once a step of theirs is handed out
+MOST = 50  # recorded with one goal; others when one of their steps is handed out
 
 
 @dataclass(slots=True)
@@ -55,12 +55,12 @@ class Stream:
 
     @property
     def claimed(self) -> int:
-        """How many of its entries somebody has read and not ended."""
+        """Number of its entries that were read and have not ended."""
         return sum(each["pending"] for each in self.consumers)
 
 
 class _Held(NamedTuple):
-    """Who has a step, the step, what they say of themselves, and the silence in ms after which they are gone."""
+    """The holder of a step, the step, the holder's info, and the silence in ms after which the holder is gone."""
 
     name: str
     step: StepInHand
@@ -77,7 +77,7 @@ class _Controller:
     gone_ms: int = GONE_MS
 
     def silent_ms(self, now: int) -> int:
-        """Tell for how long nothing was heard of it: neither a question for work nor a heartbeat."""
+        """Return the time in ms since its last request for work or heartbeat."""
         heard = (each.heartbeat_at or each.since for each in self.steps)
         beats = (now - milliseconds(datetime.fromisoformat(at)) for at in heard if at)
         return max(0, min([self.idle_ms, *beats]))
@@ -85,25 +85,25 @@ class _Controller:
     def state(self, now: int) -> Literal["working", "idle", "gone"]:
         """Return whether it works, waits for work, or is gone."""
         if self.silent_ms(now) > self.gone_ms and all(step.heartbeat_at for step in self.steps):
-            return "gone"  # of one that never sent a heartbeat nobody knows
+            return "gone"  # a controller without heartbeats is never assumed to be gone
         return "working" if self.steps else "idle"
 
 
 def queues(client: Redis, known: Iterable[str] | None = None, partitions: int = 1) -> list[QueueView]:
-    """Tell of every queue, also an empty one that is paused, how long it is, who reads it, and how old its first is.
+    """Return every queue, also empty paused ones, with its length, its readers and the age of its first entry.
 
-    Where the names of queues are `known` only these are read, else those that steps of plans in the `partitions` named.
+    If `known` is given, only those queues are read; else the queues that steps of plans in the `partitions` named.
     """
     return queues_of(client, streams(client, known, partitions))
 
 
 def streams(client: Redis, known: Iterable[str] | None, partitions: int) -> list[Stream]:
-    """Read the streams of all queues, or of those that are `known`, the streams of one queue side by side."""
+    """Return the streams of all queues, or of the `known` ones, with the streams of one queue in sequence."""
     return list(_streams(client, _named(client, known, partitions)))
 
 
 def queues_of(client: Redis, found_streams: Iterable[Stream]) -> list[QueueView]:
-    """Tell of every queue what its streams say, as `queues` does."""
+    """Return the view of every queue from its streams, as `queues` does."""
     now = now_ms(client)
     paused, found = paused_queues(client, now), []
     for name, group in groupby(found_streams, lambda stream: stream.queue):
@@ -131,18 +131,21 @@ def queues_of(client: Redis, found_streams: Iterable[Stream]) -> list[QueueView]
 
 
 def standing_commands(client: Redis, now: int) -> list[StandingCommand]:
-    """List the pauses and halts of more than one plan that stand now; none to a user who may not read that."""
+    """Return the pauses and halts of more than one plan that apply now; empty if this user may not read them."""
     try:
-        records: Any = client.hgetall(Partition(0).scopes)  # what stands is the same in all partitions
+        records: Any = client.hgetall(Partition(0).scopes)  # standing commands are the same in all partitions
     except NoPermissionError:
         return []
     return list_standing(records, now)
 
 
 def paused_queues(client: Redis, now: int) -> dict[str, str]:
-    """Tell by whom, why and until when each paused queue is; nothing to a user who may not read that."""
+    """Return for each paused queue the actor, the reason and the end of the pause.
+
+    Empty if this user may not read it.
+    """
     try:
-        records: Any = client.hgetall(Partition(0).scopes)  # what stands is the same in all partitions
+        records: Any = client.hgetall(Partition(0).scopes)  # standing commands are the same in all partitions
     except NoPermissionError:
         return {}
     return {
@@ -153,7 +156,7 @@ def paused_queues(client: Redis, now: int) -> dict[str, str]:
 
 
 def count_readers(client: Redis, partitions: int, names: Sequence[str]) -> dict[str, int]:
-    """Count who reads each of these queues, over all partitions."""
+    """Return the number of readers of each of these queues, over all partitions."""
     keys = [(name, Partition(number).steps(name)) for name in names for number in range(partitions)]
     pipeline = client.pipeline(transaction=False)
     for _, key in keys:
@@ -162,26 +165,23 @@ def count_readers(client: Redis, partitions: int, names: Sequence[str]) -> dict[
     for (name, _), found in zip(keys, pipeline.execute(raise_on_error=False), strict=True):
         if isinstance(found, NoPermissionError):
             raise found
-        if not isinstance(found, Exception):  # nobody has made the queue or its group yet
+        if not isinstance(found, Exception):  # the queue or its group may not exist yet
             readers[name] |= {each["name"] for each in found if _reads(each)}
     return {name: len(found) for name, found in readers.items()}
 
 
 def controllers(client: Redis, known: Iterable[str] | None = None, partitions: int = 1) -> list[ControllerView]:
-    """Tell of every controller that a queue knows what it works on, and what it says of itself.
-
-    The queues are found as `queues` finds them.
-    """
+    """Return every controller of a queue with its steps and its info. The queues are found as in `queues`."""
     return controllers_of(client, streams(client, known, partitions))
 
 
 def controllers_of(client: Redis, found_streams: Sequence[Stream]) -> list[ControllerView]:
-    """Tell of every controller what the streams of queues say, as `controllers` does."""
+    """Return every controller from the streams of queues, as `controllers` does."""
     found: dict[str, _Controller] = {}
     for stream in found_streams:
         for consumer in stream.consumers:
             if consumer["name"] == GATEWAYS.encode() and not consumer["pending"]:
-                continue  # it reads for others, who are there themselves once they have a step
+                continue  # it reads for others, which appear themselves once they have a step
             one = found.setdefault(consumer["name"].decode(errors="replace"), _Controller())
             one.queues.add(stream.queue)
             one.idle_ms = min(one.idle_ms, consumer["idle"])
@@ -209,13 +209,16 @@ def controllers_of(client: Redis, found_streams: Sequence[Stream]) -> list[Contr
 
 
 def _count(counts: Counter[tuple[int, str]], result: int, name: str) -> int:
-    """Count for a name; those of one program, `<name>-<number>`, claim under its name and have one count together."""
+    """Return the count of a name.
+
+    Controllers `<name>-<number>` of one program claim under its name and share one count.
+    """
     program, _, number = name.rpartition("-")
     return counts[result, name] or (counts[result, program] if number.isdigit() else 0)
 
 
 def _read_counts(client: Redis, homes: Iterable[Partition], now: int) -> Counter[tuple[int, str]]:
-    """Count the attempts of controllers that were done or failed today and yesterday (UTC)."""
+    """Return the numbers of attempts that controllers finished or failed today and yesterday (UTC)."""
     found = Counter[tuple[int, str]]()
     pipeline = client.pipeline(transaction=False)
     for home in homes:
@@ -235,13 +238,16 @@ def _reads(consumer: dict[str, Any]) -> bool:
 
 
 def _named(client: Redis, known: Iterable[str] | None, partitions: int) -> list[tuple[str, str]]:
-    """Name the streams that these queues may have, or all queues that steps of plans named."""
+    """Return the streams that these queues may have.
+
+    By default the usual queues and those that steps of plans named.
+    """
     names = {*USUAL, *read_queue_names(client, partitions)} if known is None else known
     return sorted((queue, Partition(number).steps(queue)) for queue in names for number in range(partitions))
 
 
 def _streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[Stream]:
-    """Yield those of these streams that there are, with the queue of each."""
+    """Yield those of these streams that exist, with the queue of each."""
     for some in batches(named, AT_ONCE):
         with client.pipeline(transaction=False) as pipeline:
             for _, key in some:
@@ -251,7 +257,7 @@ def _streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[Stream
 
 
 def _read_streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[Stream]:
-    """Yield these streams; one that goes meanwhile is passed over."""
+    """Yield these streams; one that is deleted meanwhile is skipped."""
     with client.pipeline(transaction=False) as pipeline:
         for _, key in named:
             pipeline.xlen(key)
@@ -261,7 +267,7 @@ def _read_streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[S
     for (queue, key), length, consumers, first in zip(named, said[::3], said[1::3], said[2::3], strict=True):
         if isinstance(length, Exception) or isinstance(first, Exception):
             continue
-        if isinstance(consumers, ResponseError):  # nobody has made the group yet, or the stream
+        if isinstance(consumers, ResponseError):  # the group or the stream may not exist yet
             if NO_KEY in str(consumers):
                 continue
             consumers = []
@@ -270,7 +276,7 @@ def _read_streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[S
 
 
 def _in_hand(client: Redis, claimed: Sequence[Stream]) -> Iterator[tuple[str, _Held]]:
-    """Yield the steps that somebody has read, each with its queue, who works on it and what they say of themselves."""
+    """Yield the steps that were read, each with its queue, its controller and the controller's info."""
     for some in batches([(each, "-") for each in claimed], AT_ONCE):
         left = list(some)
         while left:  # one page of each stream, then the next one of those that have more
@@ -305,7 +311,7 @@ def _leased(client: Redis, entries: Sequence[tuple[Stream, dict[str, Any]]]) -> 
 
 
 def _spec(found: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> dict[str, Any] | None:
-    """Read the spec of an entry; None where it has ended meanwhile, or is none of the planner's."""
+    """Return the spec of an entry; None if it has ended meanwhile, or is not the planner's."""
     try:
         spec: dict[str, Any] = codec.loads(found[0][1][b"data"])
         _ = spec["lease_key"], spec["plan_id"], spec["step_id"], spec["attempt"]
@@ -331,12 +337,12 @@ def _holder(  # a lease has the name under which controllers of one host claim, 
 
 
 def moment(raw: bytes | None) -> str | None:
-    """Read a time of a lease, which controllers write: None for whatever else stands there."""
+    """Return a time of a lease, which controllers write; None for any other text."""
     return rfc3339(int(raw)) if raw and raw.isdigit() and len(raw) <= MAX_DIGITS else None
 
 
 def _info(raw: bytes | None) -> dict[str, Any] | None:
-    """Read what a controller says of itself, which is data from outside; None where it is no object."""
+    """Return a controller's info, which is data from outside; None if it is no object."""
     try:
         found = codec.loads(raw or b"null")
     except codec.DecodeError:
@@ -345,12 +351,12 @@ def _info(raw: bytes | None) -> dict[str, Any] | None:
 
 
 def count_named(named: Collection[str]) -> dict[str, int]:
-    """Name the counters that note these queues, each to be raised by 1."""
+    """Return the counters for these queues, each to be raised by 1."""
     return {QUEUE + queue: 1 for queue in sorted(named)[:MOST]}
 
 
 def read_queue_names(client: Redis, partitions: int) -> list[str]:
-    """Name the queues, those that are named most often first."""
+    """Return the names of queues, the most used first."""
     pipeline = client.pipeline(transaction=False)
     pipeline.hgetall(keys.GOALS_STATS)
     for number in range(partitions):

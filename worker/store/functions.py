@@ -1,4 +1,4 @@
-"""The function libraries: loaded at start, and again where a server has lost them."""
+"""The function libraries, loaded at start, and again if a server has lost them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "planner_partitions": ("clock", "owners"),
     }
 )
-VERSION = 1  # of their text; to be raised with every change of it
+VERSION = 1  # version of their text; raise it with every change
 MISSING = "Function not found"
 
 
@@ -102,7 +102,7 @@ class FunctionsMissing(PlannerError):
 
 @cache
 def source(library: str) -> str:
-    """Put a library together from its parts, which are in `lua/` but for one."""
+    """Return the text of a library, made from its parts, which are in `lua/` except for one."""
     folder = resources.files("worker.store").joinpath("lua")
     parts = [
         commit_parts.source() if part == COMMIT_PARTS else folder.joinpath(f"{part}.lua").read_text()
@@ -112,12 +112,9 @@ def source(library: str) -> str:
 
 
 def load(client: Redis) -> None:
-    """Load the libraries, unless a worker of a newer version has.
-
-    The same text again changes nothing.
-    """
+    """Load the libraries, unless a worker of a newer version has done so. The same text again changes nothing."""
     found: Any = ()
-    with suppress(NoPermissionError):  # to look at what is there
+    with suppress(NoPermissionError):  # if this user may not list functions
         found = client.execute_command("FUNCTION", "LIST", "WITHCODE")
     versions: dict[str, int] = {}  # another's library has none
     for flat in found:
@@ -131,7 +128,7 @@ def load(client: Redis) -> None:
 
 
 def are_loaded(client: Redis) -> bool:
-    """Return whether the server has the libraries, of any version; without the right to look they count as there."""
+    """Return whether the server has the libraries, of any version; True if this user may not look."""
     try:
         found: Any = client.execute_command("FUNCTION", "LIST")
     except NoPermissionError:
@@ -142,10 +139,10 @@ def are_loaded(client: Redis) -> bool:
 
 
 class Talk:
-    """One connection on which commands are sent and replies read, each when it suits.
+    """One connection for separate sends and receives, in the same order.
 
-    Their order is the same. A pipeline without its costs per command and without retries; while the server works on
-    what was sent, the sender can go on. An error reply is returned like any other.
+    It is a pipeline without costs per command and without retries. While the server works on the commands, the sender
+    can continue. An error reply is returned like any other.
     """
 
     def __init__(self, client: Redis) -> None:
@@ -158,17 +155,17 @@ class Talk:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind or self._owed:
-            self._connection.disconnect()  # what is still on its way must not answer a later call
+            self._connection.disconnect()  # a late reply must not answer a later call
         self._pool.release(self._connection)
 
     def send(self, commands: Sequence[tuple[Any, ...]]) -> None:
-        """Send commands; their replies are owed."""
+        """Send commands; their replies have to be received later."""
         if commands:
             self._owed += len(commands)
             self._connection.send_packed_command([b"".join(map(pack_command, commands))])
 
     def receive(self, count: int) -> list[Any]:
-        """Read the next `count` replies; raises FunctionsMissing where the server has lost the library."""
+        """Return the next `count` replies. Raises FunctionsMissing if the server has lost the library."""
         replies: list[Any] = []
         for _ in range(count):
             try:
@@ -182,7 +179,7 @@ class Talk:
 
 
 def call(client: Redis, *command: Any) -> Any:
-    """Call one function and return its reply; raises what the server refuses."""
+    """Call one function and return its reply. Raises the server's refusal."""
     with Talk(client) as talk:
         talk.send([command])
         (reply,) = talk.receive(1)
@@ -192,7 +189,7 @@ def call(client: Redis, *command: Any) -> Any:
 
 
 def call_or_load(client: Redis, *command: Any) -> Any:
-    """Call one function, after loading them where the server has none: a gateway may be there before any worker."""
+    """Call one function. Loads the functions if they are missing: a gateway may start before any worker."""
     try:
         return call(client, *command)
     except FunctionsMissing:
@@ -201,15 +198,15 @@ def call_or_load(client: Redis, *command: Any) -> Any:
 
 
 def call_each(client: Redis, commands: Iterable[tuple[Any, ...]]) -> None:
-    """Call one by one: a server that is full takes no function inside of a transaction, if any at all."""
+    """Call functions one by one: a full server accepts no function inside of a transaction."""
     for command in commands:
         call(client, *command)
 
 
 def ask(client: Redis, commands: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], Any]:
-    """Send what only reads in one round trip, each command once; returns the reply to each.
+    """Send reading commands in one round trip, each command once. Returns the reply to each.
 
-    Raises what the server refuses.
+    Raises the server's refusal.
     """
     asked = list(dict.fromkeys(commands))
     with Talk(client) as talk:

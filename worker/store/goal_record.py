@@ -1,6 +1,6 @@
-"""The record of a goal: claimed for a plan, then given its verdict, then the end of the plan.
+"""The record of a goal: claimed for a plan, then with its verdict, then with the end of the plan.
 
-It lies in another slot than the goal's plan, so each is a call of its own.
+It is in another slot than the goal's plan, so each change is a separate call.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from worker.store.keys import Partition, goal_id
 OPEN = (GoalVerdict.PENDING, GoalVerdict.NEEDS_INPUT)
 LIVES_S = 366 * 86_400  # beyond the retention, while its plan has not ended: paused plans may wait for long
 FORGET_AFTER_S = 60  # as in commit.lua
-SHOWN_CHARS = 1000  # of the sentence that says why a plan ended
+SHOWN_CHARS = 1000  # of the reason for a plan's end
 
 
 def read(client: Redis, key: str) -> tuple[str, str, str] | None:
-    """Read the plan, the verdict and the digest of the body; None unless a goal that could be read has the record."""
+    """Return plan, verdict and digest of the body; None without a record of a readable goal."""
     found: Any = client.hmget(key, "plan_id", "verdict", "digest", "errors")
     *known, errors = found
     if None in known or errors is not None:
@@ -36,26 +36,28 @@ def read(client: Redis, key: str) -> tuple[str, str, str] | None:
 
 
 def claim(client: Redis, key: str, plan_id: str, digest: str, retention_s: int) -> tuple[str, str, str]:
-    """Make the goal's record unless it exists, and return what stands there, as `read`.
+    """Create the goal's record unless it exists. Returns the record as `read` does.
 
-    Only the making is refused by a server whose memory is full.
+    A server with full memory refuses only the creation.
     """
     if known := read(client, key):
-        client.expire(key, retention_s, gt=True)  # that of a plan which has not ended is kept for longer
+        client.expire(key, retention_s, gt=True)  # the record of a live plan is kept for longer
         return known
     made = functions.call_or_load(client, *claim_call(key, plan_id, digest, retention_s))
     return made[0].decode(), made[1].decode(), made[2].decode()
 
 
 def claim_call(key: str, plan_id: str, digest: str, retention_s: int) -> tuple[Any, ...]:
-    """Make the command that makes a goal's record unless it exists, and replies with what stands there."""
+    """Return the command that creates a goal's record unless it exists, and replies with the record."""
     return ("FCALL", functions.CLAIM, 1, key, plan_id, digest, retention_s)
 
 
 def hold(client: Redis, key: str, stream: str, entry_id: bytes) -> bool:
-    """Note which entry of `stream` a goal's plan is drafted for; False where another one of the same goal is.
+    """Record the entry of `stream` for which a goal's plan is drafted.
 
-    Raises Overtaken where the record is gone: one that is made by writing here would stay for ever.
+    Returns False if it is another entry of the same goal.
+
+    Raises Overtaken if the record is gone: a write would create a record without expiry.
     """
 
     def write(pipeline: Pipeline) -> None:
@@ -73,11 +75,10 @@ def hold(client: Redis, key: str, stream: str, entry_id: bytes) -> bool:
 
 
 def refuse(client: Redis, key: str, problem: Problem, retention_s: int, plan_id: str = "") -> bool:
-    """Say of a goal that cannot be read, or cannot be planned, why.
+    """Record the problem of a goal that cannot be read or planned. Returns whether it was written.
 
-    It is not said where there is a record, unless that waits for the plan `plan_id`. There is no digest in it, so that
-    the corrected goal, or the same one sent again, takes its place. Returns whether it was written. A server whose
-    memory is full refuses it.
+    An existing record is kept, unless it waits for the plan `plan_id`. The new record has no digest, so that the
+    corrected goal, or the same one again, can replace it. A server with full memory refuses the write.
     """
     errors = codec.dumps([error.model_dump() for error in problem.errors])
     return bool(functions.call(client, "FCALL", functions.REFUSE, 1, key, problem.code, errors, retention_s, plan_id))
@@ -92,9 +93,9 @@ def settle(
     retention_s: int,
     *before: GoalVerdict,
 ) -> bool:
-    """Write the verdict in the place of one of `before`, where the record of `goal` (id, tenant) is this plan's.
+    """Write the verdict over one of `before`, if the record of `goal` (id, tenant) belongs to this plan.
 
-    Returns whether it was written. A full server takes it too.
+    Returns whether it was written. A full server accepts it, too.
     """
     return bool(functions.call(client, *settle_call(goal, plan_id, verdict, reason, retention_s, *before)))
 
@@ -102,7 +103,7 @@ def settle(
 def settle_call(
     goal: tuple[str, str], plan_id: str, verdict: str, reason: str, retention_s: int, *before: GoalVerdict
 ) -> tuple[Any, ...]:
-    """Make the command of `settle`, which replies 1 where it has written."""
+    """Return the command of `settle`, which replies 1 if it has written."""
     kept_s = retention_s + (LIVES_S if verdict in (GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT) else 0)
     return ("FCALL", functions.SETTLE, 1, goal_id(*goal), plan_id, str(verdict), reason, kept_s, *map(str, before))
 
@@ -110,10 +111,10 @@ def settle_call(
 def conclude(
     partition: Partition, plan_id: str, record: PlanRecord, now: int, retention_s: int
 ) -> list[tuple[Any, ...]]:
-    """Make the commands that write a plan's end into its goal's record, and then confirm that.
+    """Return the commands that write a plan's end into its goal's record, and then confirm that.
 
-    Until it is confirmed the timer of the plan runs out soon after its end (commit.lua), and whoever sweeps writes the
-    end again. The record goes with the plan.
+    Until the confirmation, the timer of the plan expires soon after its end (commit.lua), and the next sweep writes the
+    end again. The record expires with the plan.
     """
     ended = record.times["ended"]
     left_s = max(1, (ended - now) // 1000 + retention_s)

@@ -1,7 +1,4 @@
-"""What happened to the steps of a plan, read from its log.
-
-These are attempts with how they ended, and revisions.
-"""
+"""The history of a plan's steps from its log: attempts with their ends, and revisions."""
 
 from __future__ import annotations
 
@@ -25,28 +22,25 @@ from worker.store.keys import PlanKeys
 LOG_PAGE = 500
 JSON_LINES = "application/jsonl"  # the media type of lines over HTTP
 
-_RESULTS = {"ACTIVE": "RETRIED"}  # a move that is told as something else
-_TOLD_BESIDE = frozenset({"step_id", "attempt", "category"})  # of a revision: by the attempt that it stands with
+_RESULTS = {"ACTIVE": "RETRIED"}  # moves that are shown under another name
+_TOLD_BESIDE = frozenset({"step_id", "attempt", "category"})  # fields of a revision that its attempt shows already
 
 Story = dict[str, list[dict[str, Any]]]  # step -> what happened to it, in order
 
 
 def story(client: Redis, k: PlanKeys) -> Story:
-    """Tell the attempts of every step that was tried.
-
-    Each stands with what was revised before the next one.
-    """
+    """Return the attempts of every step that was tried, each with the revision before the next one."""
     return story_in(client, k, list(read_log(client, k)))
 
 
 def story_in(client: Redis, k: PlanKeys, lines: Sequence[dict[str, Any]]) -> Story:
-    """Tell the attempts that end in these lines of a plan's log."""
+    """Return the attempts that end in these lines of a plan's log."""
     steps = sorted({step for line in lines for step, *_ in _ends(line)})
     return story_of(lines, read_facts(client, k, steps))
 
 
 def read_facts(client: Redis, k: PlanKeys, steps: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Read the static parts of the `steps` that are there, with every field."""
+    """Return the static parts of the existing `steps`, with every field."""
     if not steps:
         return {}
     raw_texts, *found = cast("list[bytes | None]", client.hmget(k.steps, [TEXTS, *steps]))
@@ -55,7 +49,7 @@ def read_facts(client: Redis, k: PlanKeys, steps: Sequence[str]) -> dict[str, di
 
 
 def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]]) -> Story:
-    """Make a story of the lines of a log. Pure."""
+    """Return the story of the lines of a log. Pure."""
     found: Story = {}
     waiting: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}  # for a baseline: the entry, its outcome
     for line in lines:
@@ -89,13 +83,13 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
                 entry["revision"] = {name: value for name, value in revised.items() if name not in _TOLD_BESIDE}
             known.append(entry)
         for step, revised in revisions.items():
-            if found.get(step) and step not in ended:  # by what a step found that was put before it
+            if found.get(step) and step not in ended:  # by the result of a pre-step
                 found[step][-1]["revised_later"] = {n: value for n, value in revised.items() if n not in _TOLD_BESIDE}
     return found
 
 
 def _handed_back(outcome: dict[str, Any]) -> dict[str, Any]:
-    """Say why an attempt was handed back; one whose verification could not run may only have an exit code for that."""
+    """Return why an attempt was handed back; if its verification could not run, there may only be an exit code."""
     said = outcome.get("released")
     told = said or outcome.get("cannot_verify") or {}
     reason = fit(told.get("reason") or outcome.get("error_message") or "", MAX_REASON, as_written)
@@ -107,7 +101,7 @@ def _handed_back(outcome: dict[str, Any]) -> dict[str, Any]:
 
 
 def _excuse(result: str, outcome: dict[str, Any] | None, facts: dict[str, Any] | None) -> dict[str, Any]:
-    """Name the tests that fail although the step is done: all of them were red before the plan."""
+    """Return the tests that fail in a step that is done: all of them failed before the plan."""
     if result != "DONE" or not outcome:
         return {}
     tests = outcome.get("failing_tests") or ()
@@ -120,7 +114,7 @@ def _excuse(result: str, outcome: dict[str, Any] | None, facts: dict[str, Any] |
 
 
 def _place(outcome: dict[str, Any] | None) -> dict[str, Any]:
-    """Return where the transcript lies, if the controller said it; logs hold outcomes as they came."""
+    """Return the location of the transcript, if the controller reported it. Logs contain unchecked outcomes."""
     try:
         said = Transcript.model_validate((outcome or {}).get("transcript"))
     except ValidationError:
@@ -129,7 +123,7 @@ def _place(outcome: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _instructions(outcome: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the repository's own instructions that the agent got, as far as its controller reports them."""
+    """Return the repository's own instructions that the agent received, as its controller reported them."""
     try:
         reported = GivenInstructions.model_validate((outcome or {}).get("instructions"))
     except ValidationError:
@@ -138,16 +132,16 @@ def _instructions(outcome: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _findings(line: dict[str, Any]) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
-    """Yield what the planner found of successes that did not count, by step and attempt."""
+    """Yield the planner's reasons for successes that did not count, by step and attempt."""
     for what, *said in line["in"]:
-        if what == "output refused":  # what it answered was of no use to the plan
+        if what == "output refused":  # the plan could not use its answer
             yield (said[0], said[1]), {"category": FailureCategory.OUTPUT_REFUSED.value, "reason": said[2]}
         elif what == "no change":
             yield (said[0], said[1]), {"category": FailureCategory.NO_CHANGE.value, "reason": "no file was changed"}
 
 
 def _ends(line: dict[str, Any]) -> Iterator[tuple[str, int | None, dict[str, Any] | None, str]]:
-    """Yield the attempts that ended in this line: step, attempt, its outcome or None, why without one."""
+    """Yield the attempts that ended in this line: step, attempt, its outcome or None, and the reason without one."""
     for what, *said in line["in"]:
         if what == "outcome":
             yield said[2]["step_id"], said[0], said[2], ""
@@ -156,7 +150,7 @@ def _ends(line: dict[str, Any]) -> Iterator[tuple[str, int | None, dict[str, Any
 
 
 def _cause(facts: dict[str, Any] | None, said: dict[str, Any] | None, reason: str, *, failed: bool) -> dict[str, Any]:
-    """Return why an attempt failed: as the planner judged it then, for a judgement is a pure function."""
+    """Return why an attempt failed. The judgement is a pure function, so it equals the planner's at that time."""
     if said is None:
         return {"category": "LEASE_EXPIRED", "reason": reason}
     failure = None
@@ -171,9 +165,9 @@ def _cause(facts: dict[str, Any] | None, said: dict[str, Any] | None, reason: st
 
 
 def find_command(client: Redis, k: PlanKeys, command_id: str) -> tuple[dict[str, Any], str | None] | None:
-    """Find a command among the last that a plan was given, and why it was refused, if it was.
+    """Return a command among the last ones of a plan, and the reason if it was refused.
 
-    None where the plan was given none of this id lately.
+    Returns None if the plan received none with this id lately.
     """
     raw: Any = client.hget(k.plan, "live")
     if raw is None or command_id not in codec.loads(raw).get("commands", ()):
@@ -191,7 +185,7 @@ def find_command(client: Redis, k: PlanKeys, command_id: str) -> tuple[dict[str,
 
 
 def read_lines(client: Redis, k: PlanKeys, first: int = 0, page_size: int = LOG_PAGE) -> Iterator[bytes]:
-    """Yield the lines of a plan's log as they are stored, from number `first` (0: the oldest), read page by page."""
+    """Yield the lines of a plan's log as they are stored, from number `first` (0: the oldest), read in pages."""
     for start in range(first, 10**9, page_size):
         page: Any = client.lrange(k.log, start, start + page_size - 1)
         yield from page

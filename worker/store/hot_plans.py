@@ -1,7 +1,7 @@
-"""The plans that a worker has decided about lately, and what it knows of what stands around them.
+"""The plans that a worker has decided about recently, with their context.
 
-A plan is lent to one decision at a time, and comes back when that was committed: whatever else becomes of the decision,
-the copy is gone with it.
+A plan is lent to one decision at a time, and returns after its commit. If the decision ends in any other way, the copy
+is dropped.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from tasks.plan.hot_plan import HotPlan
 WHOLE_STEPS = 64  # of a plan that is kept; of a larger one each decision reads its part
 MOST_PLANS = 10_000
 MOST_BYTES = 128 * 1024 * 1024  # of memory, of one partition
-DECODED = 16  # times as much memory as what is stored of a plan: its objects, and what plain decisions know of steps
-FRESH_S = 60.0  # for which the server's clock is reckoned from here
-READ_AGAIN_S = 0.5  # after which a commit reads it
-ASLEEP_S = 1.0  # by which the machine's clocks may part; where it slept one of them stood still
-SET_BACK_MS = 1000  # a reading that is further behind the reckoning is that of a clock that was set back
-STALE_TOGETHER = 4  # copies that were stale in one round: then another worker decides about these plans
+DECODED = 16  # memory of a plan's objects, and of its data for plain decisions, as a multiple of its stored size
+FRESH_S = 60.0  # time for which the server's clock is estimated from here
+READ_AGAIN_S = 0.5  # after this time a commit reads it
+ASLEEP_S = 1.0  # allowed difference of the machine's clocks; during a suspend one of them stops
+SET_BACK_MS = 1000  # a time further behind the estimate means that the clock was set back
+STALE_TOGETHER = 4  # stale copies in one round: above this, another worker decides about these plans
 
 
 class HotPlans:
-    """What one process keeps of one partition. Not for several threads at once."""
+    """The hot plans of one process and partition. Not for several threads at once."""
 
     def __init__(
         self, most_plans: int = MOST_PLANS, most_bytes: int = MOST_BYTES, whole_steps: int = WHOLE_STEPS
     ) -> None:
         self._most_plans, self._most_bytes = most_plans, most_bytes
-        self.whole_steps = whole_steps  # up to which a plan is read whole, and kept; 0 for none
+        self.whole_steps = whole_steps  # maximum size of a plan that is read whole, and kept; 0 for none
         self._plans: OrderedDict[str, HotPlan] = OrderedDict()
         self._bytes = 0
-        self.scopes: Records | None = None  # the standing commands, None where they have to be read
-        self.heard: int | str = ""  # how many commands the partition had heard of then
+        self.scopes: Records | None = None  # standing commands; None if they have to be read
+        self.heard: int | str = ""  # the number of commands in the partition at that time
         self._now = 0
         self._read = self._read_wall = float("-inf")
 
@@ -43,21 +43,21 @@ class HotPlans:
 
     @property
     def is_usable(self) -> bool:
-        """Whether a decision can do without reading: no command stands, and the server's time is known."""
+        """Whether a decision needs no reading: there is no standing command, and the server's time is known."""
         if self.scopes is None or self.scopes:
             return False
         age = time.monotonic() - self._read
         return age < FRESH_S and abs(time.time() - self._read_wall - age) < ASLEEP_S
 
     def lend(self, plan_id: str) -> HotPlan | None:
-        """Give a plan to a decision; None where it is not here."""
+        """Lend a plan to a decision; None if it is not here."""
         plan = self._plans.pop(plan_id, None)
         if plan:
             self._bytes -= DECODED * plan.size
         return plan
 
     def keep(self, plan: HotPlan) -> None:
-        """Keep a plan as it is stored; those that nobody asked for the longest go where there are too many."""
+        """Store a plan in its committed state; if there are too many, the longest unused ones are dropped."""
         if plan.plan_id in self._plans:
             self.lend(plan.plan_id)
         self._plans[plan.plan_id] = plan
@@ -67,13 +67,13 @@ class HotPlans:
             self._bytes -= DECODED * oldest.size
 
     def clear(self) -> None:
-        """Forget all that was read."""
+        """Drop everything that was read."""
         self._plans.clear()
         self._bytes = 0
         self.scopes = None
 
     def note_time(self, now: int) -> None:
-        """Take in the server's time, ms, which goes back only where its clock was set back."""
+        """Record the server's time in ms, which goes back only if its clock was set back."""
         reckoned = self.now()
         self._now = now if reckoned - now > SET_BACK_MS else max(now, reckoned)
         self._read, self._read_wall = time.monotonic(), time.time()
@@ -84,5 +84,5 @@ class HotPlans:
         return time.monotonic() - self._read > READ_AGAIN_S
 
     def now(self) -> int:
-        """Reckon the server's time, ms."""
+        """Return the estimated time of the server, in ms."""
         return self._now + int(1000 * (time.monotonic() - self._read)) if self._now else 0

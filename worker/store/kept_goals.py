@@ -1,4 +1,4 @@
-"""What is kept of a plan's goal, of which another plan can be made."""
+"""The stored goal of a plan, which can be used for another plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = "/steps"  # of a goal, as a pointer
 
 
 class KeptGoal(NamedTuple):
-    """What is kept of a plan's goal, as JSON; `left_out` are pointers to what is not."""
+    """The stored goal of a plan as JSON; `left_out` are pointers to missing parts."""
 
     body: dict[str, Any]
     left_out: tuple[str, ...]
@@ -40,9 +40,9 @@ class NoRest(PlannerError):
 
 
 def read(client: Redis, partitions: int, plan_id: str) -> KeptGoal:
-    """Read what is kept of a plan's goal, with the steps that it brought along as they came.
+    """Return the stored goal of a plan, with its own steps as they were supplied.
 
-    Of its log and documents that is what its steps were given.
+    Its log and documents are included as its steps received them.
     """
     k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
     pipeline = client.pipeline(transaction=False)
@@ -62,10 +62,10 @@ MADE = frozenset({StepType.LAND, StepType.DELIVER})  # steps that a goal does no
 
 
 def read_rest(client: Redis, partitions: int, plan_id: str, step_id: str) -> KeptGoal:
-    """Read a goal that takes over what was done before a step, and does that step and the rest anew; raises NoRest.
+    """Return a goal that keeps everything before a step, and does that step and the rest again. Raises NoRest.
 
-    Its steps are those of the plan as they were planned, without the ones that were done before. It begins with the
-    last commit that landed before the step, if one did.
+    Its steps are the plan's original steps, without those that were done before. It begins with the last commit that
+    landed before the step, if there is one.
     """
     k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
     body, left_out = read(client, partitions, plan_id)
@@ -103,7 +103,7 @@ def _done_before(client: Redis, k: PlanKeys, step_id: str) -> tuple[frozenset[st
 
 
 def _planned_steps(client: Redis, k: PlanKeys) -> list[dict[str, Any]]:
-    """Say the steps of a plan as they were planned at first; empty where they cannot be told any more."""
+    """Return the original steps of a plan; empty if they are no longer complete."""
     states: Any = client.hgetall(k.status)
     ids = sorted(states, key=lambda step: StepStatus.decode(states[step]).index)
     specs: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""What plans of a repository keep for each other: changes that failed, and drafts; how it is listed and forgotten."""
+"""The shared memory of a repository's plans: failed changes and drafts; lists and deletes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHANGES, DRAFTS = FAILED_DIFFS, CACHE
 
 
 class FailedChange(NamedTuple):
-    """A change that failed under a verification, by its name, on a base commit; last `at`, ms."""
+    """A change that failed under a verification, by its name, on a base commit; last `at`, in ms."""
 
     at: int
     base_sha: str
@@ -27,9 +27,9 @@ class FailedChange(NamedTuple):
 
 
 class RepositoryMemory(NamedTuple):
-    """How much is remembered of a repository: flaky tests, how often they were seen, changes that failed, drafts.
+    """The size of a repository's memory: flaky tests and their sightings, failed changes, drafts.
 
-    Of its attempts how many are recorded, and under which fingerprints.
+    Also the number of recorded attempts, and their fingerprints.
     """
 
     tenant: str
@@ -43,19 +43,19 @@ class RepositoryMemory(NamedTuple):
 
 
 def read_changes(client: Redis, partitions: int, tenant: str, repo: str) -> list[FailedChange]:
-    """Read the changes that failed in a tenant's repository, oldest first; passes over what cannot be read."""
+    """Return the failed changes in a tenant's repository, oldest first; unreadable ones are skipped."""
     fields: Any = client.hgetall(_key(CHANGES, partitions, tenant, repo))
     return sorted(_readable(fields.items()))
 
 
 def read_drafts(client: Redis, partitions: int, tenant: str, repo: str) -> list[CachedDraft]:
-    """Read the drafts of a tenant's repository, oldest first; passes over what cannot be read."""
+    """Return the drafts of a tenant's repository, oldest first; unreadable ones are skipped."""
     fields: Any = client.hgetall(_key(DRAFTS, partitions, tenant, repo))
     return sorted(filter(None, map(read_draft, fields.values())), key=lambda draft: (draft.at, draft.plan_id))
 
 
 def count(client: Redis, partitions: int, repositories: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
-    """Count changes and drafts of repositories, each with its tenant; those without any are left out."""
+    """Return the numbers of changes and drafts of repositories, each with its tenant; empty ones are left out."""
     wanted = list(repositories)
     pipeline = client.pipeline(transaction=False)
     for tenant, repo in wanted:
@@ -67,10 +67,10 @@ def count(client: Redis, partitions: int, repositories: Iterable[tuple[str, str]
 
 
 def list_repositories(client: Redis, partitions: int, tenant: str | None = None) -> Iterator[RepositoryMemory]:
-    """Yield the repositories, or those of one tenant, by their names.
+    """Yield the repositories, or those of one tenant, sorted by name.
 
-    The keys of changes and drafts do not name the repository: they are counted for those of which a plan has ended
-    within the 90 days that its sums are kept.
+    The keys of changes and drafts do not contain the repository. So they are counted for repositories with a plan that
+    ended in the 90 days of stored sums.
     """
     tests = {each[:2]: each[2:] for each in flaky_memory.list_repositories(client, partitions, tenant)}
     ended = sums.read(client, partitions, sums.Wanted(since=0, by=StatsBy.REPOSITORY, tenant=tenant)).items
@@ -87,7 +87,7 @@ def list_repositories(client: Redis, partitions: int, tenant: str | None = None)
 
 
 def forget(client: Redis, partitions: int, tenant: str, repo: str, what: str) -> int:
-    """Forget CHANGES or DRAFTS of a tenant's repository; returns how many that were."""
+    """Delete CHANGES or DRAFTS of a tenant's repository. Returns their number."""
     key = _key(what, partitions, tenant, repo)
     pipeline = client.pipeline(transaction=True)
     pipeline.hlen(key)
@@ -104,6 +104,6 @@ def _readable(fields: Iterable[tuple[bytes, bytes]]) -> Iterator[FailedChange]:
 
 
 def _key(what: str, partitions: int, tenant: str, repo: str) -> str:
-    """Name the hash in which a repository keeps it; the list of the order has ":order" behind that."""
+    """Return the hash for a repository's memory; with ":order" appended it is the list of the order."""
     home = Partition(partition_of(f"plan_{bucket(repo)}-", partitions))
     return home.kept(kept_name(what, tenant, repo) or "")

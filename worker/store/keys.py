@@ -1,7 +1,4 @@
-"""Every key of ours, as functions; docs/wire.md names the public ones.
-
-All keys of a plan lie in one cluster slot.
-"""
+"""All our keys, as functions; docs/wire.md names the public ones. All keys of a plan are in one cluster slot."""
 
 from __future__ import annotations
 
@@ -27,21 +24,21 @@ COMMANDS_LOCK = "{planner:commands}:lock"
 WEBHOOK_JOBS = streams.WEBHOOK_JOBS.format()
 WEBHOOK_LATER = "{planner:goals}:webhook:later"  # sorted set: jobs that are tried again, by when
 WEBHOOK_WITHDRAWN = "{planner:goals}:webhook:withdrawn"  # sorted set: goals that were overtaken, by since when
-WEBHOOK_STATS = "{planner:goals}:webhook:stats"  # hash: what became of deliveries, by source
+WEBHOOK_STATS = "{planner:goals}:webhook:stats"  # hash: results of deliveries, by source
 WEBHOOK_FAILURES = "{planner:goals}:webhook:failures"
 DELIVERED = "{planner:goals}:delivered"
-ENDPOINTS = "planner:endpoints"  # hash id -> JSON: who is told by callbacks; its secrets are encrypted
-ENDPOINTS_OFF = "planner:endpoints:off"  # hash id -> why it is told nothing for now
+ENDPOINTS = "planner:endpoints"  # hash id -> JSON: endpoints of callbacks; their secrets are encrypted
+ENDPOINTS_OFF = "planner:endpoints:off"  # hash id -> why it is switched off
 DEPLOYMENT = "planner:server"  # hash {partitions, layout}: what all who use this server agree on
 WORKERS = "planner:workers"  # sorted set: the workers that own partitions, by when each was last there
 API_KEYS = "planner:{keys}:all"  # sorted set: the keys of the gateway by the time at which they expire
 QUEUE_OWNERS = "planner:{keys}:queues"  # hash: queue -> the tenant that it belongs to, empty for a shared one
 CLAIMED_QUEUES = "planner:{claims}:streams"  # set: the streams of step specs that gateways have read
-AUDIT = "planner:{audit}:acts"  # stream: who did what; see worker/store/audit.py
-AUDIT_REFUSALS = "planner:{audit}:refusals"  # the same of what was refused
+AUDIT = "planner:{audit}:acts"  # stream: acts of persons and keys; see worker/store/audit.py
+AUDIT_REFUSALS = "planner:{audit}:refusals"  # the same for refusals
 POLICY_TEXTS = "planner:{policies}:texts"  # hash: digest -> the text of a policy; none is ever changed
 POLICIES_CURRENT = "planner:{policies}:current"  # hash: `all` and `tenant:T` -> the digest of the policy in force
-POLICY_HISTORY = "planner:{policies}:history"  # list: which policy was put in force when, and by whom
+POLICY_HISTORY = "planner:{policies}:history"  # list: policies that were put in force, with time and actor
 NO_TENANT = "default"  # whose goals name none
 GROUP = "planner"
 CONTROLLERS = "controllers"
@@ -77,14 +74,14 @@ def claim_id(key_id: str, claim: str) -> str:
 
 
 def token_bucket(name: str) -> str:
-    """Hash {left, at}: what is left of a rate."""
+    """Hash {left, at}: the remaining requests of a rate."""
     return f"planner:{{keys}}:rate:{name}"
 
 
 def webhook(what: str, digest: str) -> str:
-    """Name what is known of a webhook: the goal of a `delivery`, `body` or `coalesce`, or the `latest` of its kind.
+    """Return the key for a webhook: the goal of a `delivery`, `body` or `coalesce`, or the `latest` of its kind.
 
-    The first three are texts; the last is a hash {order, goal, tenant}.
+    The first three are strings; the last is a hash {order, goal, tenant}.
     """
     return f"{{planner:goals}}:webhook:{what}:{digest}"
 
@@ -110,10 +107,7 @@ def stats_of(dead: str) -> str:
 
 
 def day_grants(day: int, scope: str) -> str:
-    """Hash {granted, extra}: what partitions got of a scope's budget on a day.
-
-    `extra` is what it was topped up by, in tokens.
-    """
+    """Hash {granted, extra}: tokens that partitions received of a scope's day budget, and tokens of its top-ups."""
     return f"planner:granted:{day}:{scope}"
 
 
@@ -123,17 +117,17 @@ def bucket(name: str) -> str:
 
 
 def partition_of(plan_id: str, partitions: int) -> int:
-    """The partition of a plan, from its bucket: whoever has the id can route to it."""
+    """Return the partition of a plan, from the bucket in its id: so the id is enough for routing."""
     return int(plan_id[5:7], 16) % partitions
 
 
 def list_name(name: str) -> str:
-    """Write the name of a list of plans as it stands in keys: without a space, since the lists of a plan are spaced."""
+    """Return the name of a list of plans for keys, without spaces: the lists of a plan are separated by spaces."""
     return quote(name, safe=":/")
 
 
 class PlanKeys(NamedTuple):
-    """The keys of one plan, in the order in which the functions take them."""
+    """The keys of one plan, in the argument order of the functions."""
 
     plan: str
     steps: str
@@ -145,7 +139,7 @@ class PlanKeys(NamedTuple):
 
 
 class Partition:
-    """The keys of one partition, each made once: every outcome names most of them."""
+    """The keys of one partition, each made once, because every outcome uses most of them."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -153,8 +147,8 @@ class Partition:
         # streams
         self.outcomes = self.stream(streams.OUTCOMES)  # what controllers report
         self.commands = self.stream(streams.PLAN_COMMANDS)  # of operators, about single plans
-        self.events = self.stream(streams.EVENTS)  # what the planner tells of itself; capped
-        self.outbox = self.stream(streams.OUTBOX)  # what callbacks are to tell; written by commits alone
+        self.events = self.stream(streams.EVENTS)  # events for readers; capped
+        self.outbox = self.stream(streams.OUTBOX)  # notifications for callbacks; only commits write them
         self.dead = self.stream(streams.DEAD)  # entries that could not be read, each with its problem
         self.attachments = self.stream(streams.ATTACHMENTS)  # diffs of attempts, until they are taken
         # sorted sets
@@ -166,7 +160,7 @@ class Partition:
         self.outbox_open = self.outbox + ":open"  # there where there is an endpoint; commits put nothing there without
         # hashes
         self.listed = self.plans + ":listed"  # plan -> the lists that it is in
-        self.sweep = self.tag + "sweep"  # who hands out due work at the moment, and when nobody did
+        self.sweep = self.tag + "sweep"  # the worker that sweeps at the moment, and times without any
         self.scopes = self.tag + "scopes"  # standing commands, by command and scope, and how many there were
         self.grants = self.tag + "grants"  # what of the day budgets is left here, by scope
         self.tenants = self.tag + "tenants"  # tenant -> how many of its plans have not ended
@@ -177,7 +171,7 @@ class Partition:
         self.stats = self.tag + "stats"  # counters of verdicts, dead entries and unknown fields
         self.breakers = self.tag + "breaker"  # breakers of repositories that have tripped, by tenant with repository
         self.breakers_due = self.breakers + ":due"  # sorted set: when each is to be looked at; see lua/breaker.lua
-        self.probes = self.breakers + ":probes"  # what became of the steps that they let through
+        self.probes = self.breakers + ":probes"  # results of their probe steps
         self.failures = self.tag + "failures"  # entry -> how often deciding about it failed
         self.attachments_kept = self.attachments + ":kept"  # diffs and their figures, by tenant, plan and digest
         self.attachments_order = self.attachments + ":order"  # sorted set: the same by when they were taken
@@ -185,7 +179,7 @@ class Partition:
         self.attachments_sizes = self.attachments + ":sizes"  # bytes of all of them (''), and of each tenant
 
     def stream(self, address: str) -> str:
-        """Name the stream that this partition has at `address`; one without partitions keeps its name."""
+        """Return the stream of this partition at `address`; an address without partitions is unchanged."""
         return address.format(partition=f"{{{self.number}}}")
 
     def list_of(self, name: str) -> str:
@@ -247,11 +241,11 @@ class Partition:
         return streams.STEPS.format(partition=f"{{{self.number}}}", queue=queue)
 
     def lease_prefix(self, plan_id: str) -> str:
-        """What the lease keys of a plan begin with; the step id follows."""
+        """Return the prefix of a plan's lease keys; the step id follows."""
         return f"{self.tag}lease:{plan_id}:"
 
     def plan(self, plan_id: str) -> PlanKeys:
-        """Make the keys of a plan."""
+        """Return the keys of a plan."""
         base = f"{self.tag}plan:{plan_id}"
         return PlanKeys(
             base,

@@ -1,4 +1,4 @@
-"""Looks at many streams, or at the clocks of many partitions, in one call; see lua/looks.lua."""
+"""Reads the state of many streams, or of the clocks of many partitions, in one call; see lua/looks.lua."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from worker.store.keys import GROUP, Partition
 
 
 class Unread(NamedTuple):
-    """Up to where our group has read a stream, and whether it has more; None where there is no such group."""
+    """The last entry of a stream that our group has read, and whether there are more.
+
+    None if there is no such group.
+    """
 
     last: bytes | None
     has_more: bool
 
 
 class Waiting(NamedTuple):
-    """What a stream has: entries, up to where it is read, pending entries, the oldest of them, and whose that is."""
+    """The state of a stream: its length, the last read entry, pending entries, the oldest of them, and its consumer."""
 
     stream: str
     length: int
@@ -37,7 +40,7 @@ class Due(NamedTuple):
 
 
 def unread(client: Redis, streams: Sequence[str]) -> list[Unread]:
-    """Tell of each stream whether it has entries that our group has not read."""
+    """Return for each stream whether it has entries that our group has not read."""
     if not streams:
         return []
     found = functions.call_or_load(client, "FCALL", functions.UNREAD, len(streams), *streams, GROUP)
@@ -45,12 +48,12 @@ def unread(client: Redis, streams: Sequence[str]) -> list[Unread]:
 
 
 def waiting_call(streams: Sequence[str]) -> tuple[str | int, ...]:
-    """Make the call that tells what streams have; `waiting` reads its reply."""
+    """Return the call that reads the state of streams; `waiting` decodes its reply."""
     return ("FCALL", functions.WAITING, len(streams), *streams, GROUP)
 
 
 def waiting(streams: Sequence[str], reply: Sequence[Sequence[bytes]]) -> list[Waiting]:
-    """Read what those streams have that have entries."""
+    """Return the state of those streams that have entries."""
     return [
         Waiting(streams[int(place) - 1], int(length), last, int(pending), *oldest)
         for place, length, last, pending, *oldest in reply
@@ -58,27 +61,27 @@ def waiting(streams: Sequence[str], reply: Sequence[Sequence[bytes]]) -> list[Wa
 
 
 def due(client: Redis, clocks: Sequence[str]) -> Due:
-    """Return which of these sorted sets have a clock that has run out."""
+    """Return which of these sorted sets have an expired clock."""
     if not clocks:
         return Due(None, ())
     return read_due(functions.call_or_load(client, *due_call(clocks)))
 
 
 def due_call(clocks: Sequence[str]) -> tuple[str | int, ...]:
-    """Make the call of `due`; `read_due` reads its reply."""
+    """Return the call of `due`; `read_due` decodes its reply."""
     return ("FCALL", functions.DUE, len(clocks), *clocks)
 
 
 def read_due(reply: Sequence[bytes | int]) -> Due:
-    """Read the reply to `due_call`."""
+    """Return the decoded reply to `due_call`."""
     first, *places = reply
     return Due(float(first) if first else None, tuple(int(place) - 1 for place in places))
 
 
 def look_over(client: Redis, partitions: Sequence[Partition], idle_ms: int) -> list[int]:
-    """Sweep the partitions in which nothing has happened; returns the numbers of the others.
+    """Sweep the idle partitions. Returns the numbers of the others.
 
-    An entry that is pending for `idle_ms` is a dead worker's.
+    An entry that is pending for `idle_ms` belongs to a dead worker.
     """
     if not partitions:
         return []

@@ -1,4 +1,4 @@
-"""How full the server is: what it may keep, and what the dead may take."""
+"""The memory of the server: its use, and the limits for dead letters and events."""
 
 from __future__ import annotations
 
@@ -9,33 +9,30 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # `planner health` reads what is here without it
     from redis import Redis
 
-GOALS_UP_TO = 0.8  # of maxmemory: beyond it new goals are refused
-STEPS_UP_TO = 0.9  # beyond it no step is started; what is in flight may still end
+GOALS_UP_TO = 0.8  # of maxmemory: above it new goals are refused
+STEPS_UP_TO = 0.9  # above it no step is started; attempts in flight may still end
 REFUSED_FROM = {
     1.0: "goals, outcomes and commands are refused where they are published",
     STEPS_UP_TO: "no step is started",
     GOALS_UP_TO: "new goals are refused",
 }
 LOOK_S = 1.0
-TIGHT_LOOK_S = 0.05  # while something is refused: what is free again is noticed at once
+TIGHT_LOOK_S = 0.05  # while something is refused: so freed memory is noticed at once
 DEAD_SHARE = 0.1  # of maxmemory that all dead streams keep together, unless set
 EVENTS_SHARE = 1 / 32  # of maxmemory that the events of all partitions keep together
 UNLIMITED = 2 * 1024**3  # bytes that count as maxmemory where a server has none
 
 
 def refused_at(share: float) -> str:
-    """Return what is refused where so much of the memory is in use.
-
-    Nothing where all is taken.
-    """
+    """Return what is refused at this share of used memory; empty if nothing is."""
     return next((refused for least, refused in REFUSED_FROM.items() if share >= least), "")
 
 
 def share_of(info: Mapping[str, Any]) -> float:
-    """Read from INFO memory how much of `maxmemory` is in use, 0 to 1, as the server itself counts.
+    """Return the used share of `maxmemory` from INFO memory, 0 to 1, as the server itself counts.
 
-    What waits to be written to the append-only file or to replicas is left out: a slow disk is no full memory. 0 where
-    the server has no limit.
+    Buffers for the append-only file and for replicas are left out: a slow disk is no full memory. 0 if the server has
+    no limit.
     """
     limit = int(info.get("maxmemory", 0))
     used = int(info["used_memory"]) - int(info.get("mem_not_counted_for_evict", 0))
@@ -43,11 +40,9 @@ def share_of(info: Mapping[str, Any]) -> float:
 
 
 class ServerMemory:
-    """The server's memory, asked for at most every LOOK_S.
+    """The server's memory, read at most every LOOK_S, or every TIGHT_LOOK_S while something is refused.
 
-    While something is refused it is every TIGHT_LOOK_S.
-
-    `dead_share` of it may be taken by what died, in `dead_streams` streams; events lie in `partitions` streams.
+    Dead letters may use `dead_share` of it, in `dead_streams` streams; events are in `partitions` streams.
     """
 
     def __init__(
@@ -63,26 +58,26 @@ class ServerMemory:
 
     @property
     def share(self) -> float:
-        """The share in use, 0 to 1; 0 where the server has no limit."""
+        """The used share, 0 to 1; 0 if the server has no limit."""
         return self._look()
 
     @property
     def takes_goals(self) -> bool:
-        """Whether there is room for a new plan."""
+        """Whether there is capacity for a new plan."""
         return self._look() < GOALS_UP_TO
 
     @property
     def takes_steps(self) -> bool:
-        """Whether there is room for a new attempt."""
+        """Whether there is capacity for a new attempt."""
         return self._look() < STEPS_UP_TO
 
     def dead_bytes(self) -> int:
-        """Return how many bytes one dead stream may keep."""
+        """Return the maximum size of one dead stream, in bytes."""
         self._look()
         return int((self._limit or UNLIMITED) * self._dead_share / self._dead_streams)
 
     def event_bytes(self) -> int:
-        """Return how many bytes the events of one partition may keep."""
+        """Return the maximum size of the events of one partition, in bytes."""
         self._look()
         return int((self._limit or UNLIMITED) * EVENTS_SHARE / self._partitions)
 

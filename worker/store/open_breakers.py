@@ -1,4 +1,4 @@
-"""Reads which repositories their breakers have paused, and when each of these lets the next step through."""
+"""Reads the open breakers of repositories, with the time of the next probe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from worker.store.keys import Partition, partition_of
 
 
 def read_all(client: Redis, partitions: int) -> list[BreakerView]:
-    """Read the open breakers of all partitions, by tenant and repository; none for a user who may not read them."""
+    """Return the open breakers of all partitions, by tenant and repository; empty if this user may not read them."""
     pipeline = client.pipeline(transaction=False)
     pipeline.time()
     for number in range(partitions):
@@ -30,7 +30,7 @@ def read_all(client: Redis, partitions: int) -> list[BreakerView]:
 
 
 def read_of(client: Redis, partitions: int, plan: PlanSummary) -> BreakerView | None:
-    """Read the breaker of a plan's repository where it is what the plan is paused by."""
+    """Return the breaker of a plan's repository, if it is the reason of the plan's pause."""
     paused_by = plan.paused_by or ""
     if not plan.repo or f" by {ACTOR}: " not in paused_by:
         return None

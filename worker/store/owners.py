@@ -1,6 +1,6 @@
-"""The leases by which workers own partitions, and the list of those workers, with their versions.
+"""The leases of workers on partitions, and the list of those workers with their versions.
 
-A lease spares work and guards nothing: whoever commits to a plan is fenced by its version.
+A lease saves work and protects nothing: each commit to a plan is fenced by the plan's version.
 """
 
 from __future__ import annotations
@@ -19,36 +19,33 @@ from worker.store.clients import now_ms
 from worker.store.functions import MISSING, FunctionsMissing
 from worker.store.keys import WORKERS, Partition, worker_version
 
-LEASE_MS = 5000  # for which a dead worker's partitions wait for another one
-FRESH_MS = 1000  # by which a lease may be older than the look that was told of it; as owners.lua has it
+LEASE_MS = 5000  # time until another worker takes a dead worker's partitions
+FRESH_MS = 1000  # a lease may be older by so much than the look that returned it; as in owners.lua
 
 Act = Literal["look", "take", "give"]
 
 
 class WorkerThere(NamedTuple):
-    """A worker that is there, with its version; None where a full server did not keep that."""
+    """A live worker with its version; None if a full server did not store it."""
 
     token: str
     version: str | None
 
 
 def register(client: Redis, token: str, *, leaves: bool = False) -> frozenset[str]:
-    """Note that the worker `token` is there, and its version, or that it leaves.
-
-    Returns all workers that are there.
-    """
+    """Record that the worker `token` is alive, with its version, or that it leaves. Returns all live workers."""
     with _whole(client):
         found = functions.call(client, "FCALL", functions.REGISTER, 1, WORKERS, token, LEASE_MS, int(leaves))
     if leaves:
         client.delete(worker_version(token))
     else:
-        with suppress(OutOfMemoryError):  # a full server: it is told again with the next look
+        with suppress(OutOfMemoryError):  # a full server: the next look writes it again
             client.set(worker_version(token), CODE_VERSION, px=LEASE_MS)
     return frozenset(each.decode() for each in found)
 
 
 def workers(client: Redis) -> list[WorkerThere]:
-    """List the workers that are there; none to a user who may not know."""
+    """Return the live workers; empty if this user may not read them."""
     try:
         found: Any = client.zrange(WORKERS, now_ms(client) - LEASE_MS, "+inf", byscore=True)
         tokens = sorted(each.decode() for each in found)
@@ -59,10 +56,7 @@ def workers(client: Redis) -> list[WorkerThere]:
 
 
 def hold(client: Redis, token: str, acts: Mapping[int, Act]) -> dict[int, str]:
-    """Renew, take or give back the leases of partitions, in one call.
-
-    Returns the owner of each, empty for none.
-    """
+    """Renew, take or release the leases of partitions, in one call. Returns the owner of each, empty for none."""
     keys = [_key(number) for number in acts]
     with _whole(client):
         call = ("FCALL", functions.OWN, len(keys), *keys, token, LEASE_MS, *acts.values())
@@ -76,7 +70,7 @@ def _key(number: int) -> str:
 
 
 def owners(client: Redis, partitions: int) -> dict[int, str | None]:
-    """Tell the owner of each partition; None where nobody owns it, or this user may not know."""
+    """Return the owner of each partition; None if it has none, or this user may not read it."""
     pipeline = client.pipeline(transaction=False)
     for number in range(partitions):
         pipeline.get(Partition(number).owner)
@@ -89,7 +83,7 @@ def owners(client: Redis, partitions: int) -> dict[int, str | None]:
 
 @contextmanager
 def _whole(client: Redis) -> Iterator[None]:
-    """Load the functions where the server has lost them; what was asked for fails once more."""
+    """Load the functions if the server has lost them; the call still fails this once."""
     try:
         yield
     except FunctionsMissing:

@@ -1,6 +1,6 @@
-"""Sessions of the page in Redis: which key signed in, by a digest of what the browser shows.
+"""Sessions of the page in Redis: the key that signed in, by a digest of the browser's token.
 
-A session is worth what its key is worth: whoever reads one asks whether the key still holds.
+A session is valid only as long as its key: each reader of a session checks the key.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from redis import Redis
 from worker.store import keys
 from worker.store.api_keys import Shown
 
-SESSION_S = 12 * 3600  # after which a person signs in again
+SESSION_S = 12 * 3600  # after this time a person signs in again
 TOKEN_BYTES = 32
 MOST_CHARS = 100  # of a token
 CSRF = b"planner page csrf"
 
 
 def begin(client: Redis, shown: Shown) -> str:
-    """Store a session of the key that is shown; returns its token, which is kept nowhere."""
+    """Store a session for the credentials. Returns its token, which is not stored anywhere."""
     token = secrets.token_urlsafe(TOKEN_BYTES)
     pipeline = client.pipeline()
     pipeline.hset(_place(token), mapping={"key_id": shown.key_id, "secret": shown.digest})
@@ -33,13 +33,13 @@ def begin(client: Redis, shown: Shown) -> str:
 
 
 def find(client: Redis, token: str) -> Shown | None:
-    """Return what the holder of a session's token showed when it began; None where it is over or there is none."""
+    """Return the credentials with which a session began; None if it has expired or does not exist."""
     (found,) = find_each(client, [token])
     return found
 
 
 def find_each(client: Redis, tokens: Sequence[str]) -> list[Shown | None]:
-    """Find several sessions as `find` does, in one trip."""
+    """Find several sessions as `find` does, in one round trip."""
     pipeline = client.pipeline(transaction=False)
     asked = {token: None for token in tokens if token.isascii() and len(token) <= MOST_CHARS}
     for token in asked:
@@ -57,12 +57,12 @@ def end(client: Redis, token: str) -> None:
 
 
 def csrf_of(token: str) -> str:
-    """Return what every form of a session has and no other site can know."""
+    """Return the value in every form of a session that no other site can know."""
     return hmac.new(token.encode(), CSRF, hashlib.sha256).hexdigest()
 
 
 def is_csrf(token: str, given: str) -> bool:
-    """Return whether a form is one of this session's."""
+    """Return whether a form belongs to this session."""
     return hmac.compare_digest(csrf_of(token).encode(), given.encode())
 
 

@@ -1,6 +1,6 @@
-"""Which plans somebody asks for: read from the smallest list that has them all, the newest first.
+"""Finds plans by a filter: from the smallest list that contains all of them, the newest first.
 
-What stands in a list only says where to look: whether a plan fits is read from the plan.
+A list only narrows the search: whether a plan matches is read from the plan itself.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class WrongCursor(PlannerError):
 
 
 class Place(NamedTuple):
-    """Where a plan stands among all plans; what is newer is greater."""
+    """The position of a plan among all plans; newer is greater."""
 
     created: int
     plan_id: str
 
     def cursor(self) -> str:
-        """Write the place as a cursor: what follows it is older, however many plans are made meanwhile."""
+        """Return the place as a cursor: entries after it are older, regardless of new plans."""
         return f"{self.created}.{self.plan_id}"
 
     @classmethod
     def read(cls, cursor: str) -> Place:
-        """Read what `cursor` wrote; raises WrongCursor."""
+        """Return the place of a cursor. Raises WrongCursor."""
         found = CURSOR.fullmatch(cursor)
         if not found:
             raise WrongCursor
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanFilter:
-    """Which plans are asked for; what is left empty does not matter."""
+    """The wanted plans; empty fields match all."""
 
     state: str | None = None
     kind: str | None = None
@@ -63,10 +63,10 @@ class PlanFilter:
     since: datetime | None = None  # created then or later
     until: datetime | None = None  # created before then
     id_prefix: str = ""  # with or without `plan_`
-    text: str = ""  # words that stand in its goal, its goal's id or its repository
+    text: str = ""  # words in its goal, its goal's id or its repository
 
     def fits(self, plan: PlanSummary) -> bool:
-        """Whether a plan is asked for; when it was made and its id were looked at before."""
+        """Return whether a plan matches; its time and id were checked before."""
         wanted = (
             (self.state, plan.state),
             (self.kind, plan.kind),
@@ -78,11 +78,11 @@ class PlanFilter:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that are looked for, in small letters."""
+        """The search words, in lower case."""
         return tuple(self.text.casefold().split())
 
     def is_told(self, goal: str, head: Callable[[], PlanHead]) -> bool:
-        """Whether a plan of this goal has all words; its head is asked for only where the goal has not."""
+        """Return whether a plan with this goal contains all words; its head is read only if the goal does not."""
         words, said = self.words, goal.casefold()
         if all(word in said for word in words):
             return True
@@ -92,7 +92,7 @@ class PlanFilter:
 
     @property
     def names(self) -> list[str]:
-        """The lists that have every plan which fits."""
+        """The lists that contain every matching plan."""
         named = (
             self.state and lifecycle.of_state(self.state),
             self.tenant and lifecycle.of_tenant(self.tenant),
@@ -104,7 +104,7 @@ class PlanFilter:
 
     @property
     def begin(self) -> str:
-        """What the ids of plans begin with."""
+        """The prefix of the wanted ids."""
         prefix = self.id_prefix
         return prefix if not prefix or prefix.startswith("plan_") else f"plan_{prefix}"
 
@@ -112,9 +112,9 @@ class PlanFilter:
 def walk(
     client: Redis, partitions: int, wanted: PlanFilter, after: Place | None = None
 ) -> Iterator[tuple[Place, bool]]:
-    """Yield the places of all plans that may be asked for, and whether each has to be looked at; the newest first.
+    """Yield the places of all plans that may match, and whether each has to be checked.
 
-    They begin behind `after`.
+    The newest first, after `after`.
     """
     begin, numbers = wanted.begin, range(partitions)
     if len(begin) >= len("plan_00"):  # the bucket is complete, and leads to the partition
@@ -137,7 +137,7 @@ def _home(begin: str, partitions: int) -> range:
 
 
 def _smallest(client: Redis, parts: list[Partition], names: list[str]) -> list[str]:
-    """Choose for each partition the list to read: the shortest of `names`, all plans where there are none."""
+    """Return the list to read for each partition: the shortest of `names`, or all plans if there are none."""
     if not names:
         return [part.plans for part in parts]
     pipeline = client.pipeline(transaction=False)
@@ -150,7 +150,7 @@ def _smallest(client: Redis, parts: list[Partition], names: list[str]) -> list[s
 
 
 def _places(client: Redis, key: str, since: int, below: Place | None) -> Iterator[Place]:
-    """Yield the places of a list, the newest first, read in pages; what comes and goes meanwhile moves no other."""
+    """Yield the places of a list, the newest first, in pages; changes meanwhile do not shift the others."""
     highest, offset = (str(below.created) if below else "+inf"), 0
     while True:
         page: Any = client.zrange(
@@ -176,9 +176,9 @@ def _places(client: Redis, key: str, since: int, below: Place | None) -> Iterato
 
 
 def count_states(client: Redis, partitions: int, among: Sequence[Sequence[str]] = ((),)) -> dict[str, int] | None:
-    """Count the plans in each state, of those that are in all lists of one of `among`, no plan in two of these.
+    """Return the number of plans in each state that are in all lists of one of `among`; no plan may be in two of these.
 
-    None where the lists are too long to be counted in one go.
+    Returns None if the lists are too long to be counted at once.
     """
     parts = [Partition(number) for number in range(partitions)]
     pipeline = client.pipeline(transaction=False)
@@ -202,7 +202,7 @@ def count_states(client: Redis, partitions: int, among: Sequence[Sequence[str]] 
 def _count_common(
     client: Redis, parts: list[Partition], known: list[dict[PlanState, int]], among: Sequence[Sequence[str]]
 ) -> list[dict[PlanState, int]]:
-    """Count by partition and state what stands in all lists of one of `among`; the server walks the shortest list."""
+    """Return by partition and state the plans in all lists of one of `among`; the server walks the shortest list."""
     pipeline = client.pipeline(transaction=False)
     asked = [
         (number, state) for number, row in enumerate(known) for state, count in row.items() if count for _ in among

@@ -1,4 +1,4 @@
-"""Which plan people mean: by the id of its goal, or by the beginning of its own."""
+"""Finds the plan that a user names: by the id of its goal, or by the start of its own id."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Ambiguous(PlannerError):
 
 
 def resolve(client: Redis, partitions: int, prefix: str, tenant: str = NO_TENANT) -> str:
-    """Find the plan that the id of a tenant's goal or the beginning of a plan's id means.
+    """Return the plan for the id of a tenant's goal or the start of a plan's id, with or without `plan_`.
 
-    The latter with or without `plan_`. Raises NoSuchPlan, or Ambiguous with the candidates.
+    Raises NoSuchPlan, or Ambiguous with the candidates.
     """
 
     def find(begin: str) -> list[str]:
@@ -38,7 +38,7 @@ def resolve(client: Redis, partitions: int, prefix: str, tenant: str = NO_TENANT
 
 
 def choose(prefix: str, answer: GoalAnswer | None, find: Callable[[str], list[str]]) -> str:
-    """Choose the plan that `prefix` means: that of the goal with this id, or the one that `find` finds by it.
+    """Return the plan for `prefix`: that of the goal with this id, or the one that `find` returns.
 
     Raises as `resolve` does.
     """

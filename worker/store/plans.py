@@ -1,4 +1,4 @@
-"""Snapshots of plans out of Redis, changesets into it, a round trip a batch."""
+"""Reads snapshots of plans from Redis and writes changesets, in one round trip a batch."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from worker.store.hot_plans import STALE_TOGETHER, HotPlans
 from worker.store.keys import Partition
 
 OK = "ok"  # of a commit that was made
-LOCK_MS = 5000  # spares work, guards nothing: the version is the fence
+LOCK_MS = 5000  # saves work, protects nothing: the version is the fence
 
 
 class NoSnapshot(Enum):
-    """Why begin gave no snapshot."""
+    """The reason why `begin` returned no snapshot."""
 
     BUSY = "another worker decides about this plan"
     GONE = "there is no such plan"
@@ -57,25 +57,22 @@ Begun: TypeAlias = HotPlan | Snapshot | NoSnapshot | UnreadablePlan
 
 
 class Ask(NamedTuple):
-    """Which part of which plan to begin with.
+    """The part of a plan that is to be read.
 
-    `steps` are steps and, with NOTE before their names, notes; each once. `leases` reads the leases of the steps too,
-    `page` so many ready ones.
+    `steps` are the ids of steps and, with the prefix NOTE, of notes; each once. With `leases` the leases of the steps
+    are read, too. `page` is the number of ready steps.
     """
 
     plan_id: str
     steps: Sequence[str] = ()
     leases: bool = False
     page: int = READY_PAGE
-    claims: ClaimsAsk | None = None  # what plans claim of the repository's files, where the decision rests on that
+    claims: ClaimsAsk | None = None  # claims on the repository's files, if the decision depends on them
 
 
 @dataclass(frozen=True, slots=True)
 class PlanStore:
-    """The plans of one partition.
-
-    `token` names this worker in locks; a queue takes `max_queue` specs.
-    """
+    """The plans of one partition; `token` is this worker's name in locks, and a queue accepts `max_queue` specs."""
 
     client: Redis
     partition: Partition
@@ -88,9 +85,9 @@ class PlanStore:
     def commit_call(
         self, writes: Sequence[Write | PlainChange], commands_heard: int | str = "", *, wants_time: bool = False
     ) -> tuple[Any, ...]:
-        """Lay out the call that commits changes of several plans; see commit.lua.
+        """Return the call that commits changes of several plans; see commit.lua.
 
-        `commands_heard` is how many standing commands the partition had heard of then, if that matters.
+        `commands_heard` is the number of standing commands that the decision knew, if it matters.
         """
         p, commits = self.partition, self.commits
         keys = (p.commits, p.events, p.timers, p.scopes, p.plans, p.tenants, p.grants)
@@ -100,12 +97,12 @@ class PlanStore:
     def talk(self) -> PlanTalk:
         """Open a connection for rounds of begin and commit.
 
-        Entering it raises Reconnected where it is a new one.
+        Entering it raises Reconnected if it is a new connection.
         """
         return PlanTalk(self)
 
     def commit(self, writes: Sequence[Write]) -> list[str | ResponseError]:
-        """Apply changesets in one round trip, without a begin of their own; answers as PlanTalk.verdicts."""
+        """Apply changesets in one round trip, without a separate begin. Returns the same as PlanTalk.verdicts."""
         with self.talk() as talk:
             talk.commit(writes)
             return talk.verdicts()
@@ -114,21 +111,21 @@ class PlanStore:
 class PlanTalk(functions.Talk):
     """Begins and commits on one connection.
 
-    While the server reads later snapshots, earlier plans are decided. All that was begun has to be answered by
-    `snapshots`, in order; then `verdicts` reads what became of the commits.
+    While the server reads later snapshots, earlier plans are decided. For all begun plans, `snapshots` has to be
+    called, in order; then `verdicts` returns the results of the commits.
     """
 
     def __init__(self, store: PlanStore) -> None:
         super().__init__(store.client)
         self._store = store
         self.hot = store.hot  # the plans that are known here
-        self.now = store.hot.now  # the server's time as it is reckoned, ms, for a plan that was lent
+        self.now = store.hot.now  # the server's estimated time, ms, for a lent plan
         self._scopes: Records | None = None
         self._commands_heard: int | str = ""  # that the partition had heard of when `_scopes` was read
-        self._lent: dict[str, HotPlan] = {}  # plans that are decided about, of which copies are kept
+        self._lent: dict[str, HotPlan] = {}  # lent plans, which will be kept
         self._known: set[str] = set()  # those of them that were not read for this
-        self._parts: set[str] = set()  # plans of which outcomes had a part read
-        self._short: dict[str, int] = {}  # plans of which more is to be kept: how many steps ahead
+        self._parts: set[str] = set()  # plans with a part that was read for outcomes
+        self._short: dict[str, int] = {}  # plans with a prefetch: the number of steps ahead
         self._made: dict[str, HotPlan] = {}  # plans that are kept, unless one of their changes was refused
         self._sent: list[Sequence[Write | PlainChange]] = []  # in the order of their replies
         self._beside = 0
@@ -141,9 +138,9 @@ class PlanTalk(functions.Talk):
         return self
 
     def lend(self, plan_id: str, ask: Callable[[str], Ask]) -> HotPlan | None:
-        """Give a decision a plan that is known here, where `hot` is usable; None where it has to be begun.
+        """Lend a hot plan to a decision, if `hot` is usable; None if the plan has to be begun.
 
-        It comes back once its commits were made, and is forgotten else. `ask` says what of a large plan has to be here.
+        It returns after its commits, or is dropped. `ask` returns the part of a large plan that is needed.
         """
         self._commands_heard = self.hot.heard
         plan = self.hot.lend(plan_id)
@@ -157,7 +154,7 @@ class PlanTalk(functions.Talk):
         return plan
 
     def begin(self, asks: Sequence[Ask]) -> None:
-        """Lock each plan and have what its decision can touch read."""
+        """Lock each plan, and request the part that its decision can touch."""
         partition = self._store.partition
         calls: list[tuple[Any, ...]] = [("HGETALL", partition.scopes)]  # few or none, and read once a batch
         for ask in asks:
@@ -173,14 +170,14 @@ class PlanTalk(functions.Talk):
         self.send(calls)
 
     def _whole_steps(self, ask: Ask) -> int:
-        """Tell up to how many steps a plan is read whole."""
+        """Return the maximum size of a plan that is read whole."""
         return 0 if any(step[0] == NOTE for step in ask.steps) else self.hot.whole_steps
 
     def snapshots(self, asks: Sequence[Ask]) -> list[Begun]:
-        """Read the snapshots of the next `asks` that were begun.
+        """Return the snapshots of the next `asks` that were begun.
 
-        A plan that is kept from now on, and around which nothing stands, comes as it is. One that cannot be read does
-        not keep others from their turn.
+        A plan that is kept from now on, and without a special context, is returned as a hot plan. An unreadable one
+        does not delay the others.
         """
         if self._scopes is None:
             (found,) = self.receive(1)
@@ -208,21 +205,21 @@ class PlanTalk(functions.Talk):
         return begun
 
     def _whole(self, ask: Ask, reply: Any) -> HotPlan | Snapshot:
-        """Decode a plan that was read whole, and keep it for what is decided next."""
+        """Decode a plan that was read whole, and keep it for the next decisions."""
         now, *_, leases, grants = reply
         plan = read_whole(self._store.partition, ask.plan_id, reply)
-        if not grants:  # what is left of a day budget is known to the server alone
+        if not grants:  # only the server knows the remaining day budget
             self._lent[ask.plan_id] = plan
             if not (leases or self._scopes or ask.claims):
                 return plan
         return self._stand(plan.snapshot(now, ask.steps, ask.page), ask, leases, grants)
 
     def view(self, plan: HotPlan, ask: Ask) -> Snapshot:
-        """Give the part of a plan that was lent which a decision can touch."""
+        """Return the part of a lent plan that a decision can touch."""
         return self._stand(plan.snapshot(self.now(), ask.steps, ask.page), ask, (), ())
 
     def _part(self, ask: Ask, reply: Any) -> Snapshot:
-        """Decode the part of a plan that was read; of a large one a part is kept once outcomes were applied to it."""
+        """Decode the part of a plan that was read; a part of a large one is kept after outcomes were applied to it."""
         *_, leases, grants, _ = reply
         if not (grants or ask.leases or self._scopes) and self._whole_steps(ask):
             self._parts.add(ask.plan_id)
@@ -230,7 +227,7 @@ class PlanTalk(functions.Talk):
         return self._stand(snapshot, ask, leases, grants)
 
     def _stand(self, plan: Snapshot, ask: Ask, leases: Any, grants: Any) -> Snapshot:
-        """Add what stands around a plan to its snapshot."""
+        """Add the context of a plan to its snapshot: leases, standing commands, grants."""
         scopes, head, now = self._scopes or {}, plan.record.head, plan.now
         plan.code, plan.knows_leases = CODE_VERSION, ask.leases
         if leases:
@@ -250,8 +247,8 @@ class PlanTalk(functions.Talk):
     def commit(self, writes: Sequence[Write | PlainChange]) -> None:
         """Apply each change whose plan is still at its version, all in one call.
 
-        The standing commands must be those that were read, too. Changes of one plan rest each on the one before, and
-        have to come together. Plain ones are of plans that are checked out.
+        The standing commands must be unchanged, too. Several changes of one plan build on each other, and must be in
+        one call. Plain changes are of lent plans.
         """
         if not writes:
             return
@@ -267,7 +264,7 @@ class PlanTalk(functions.Talk):
                 self._short[write.plan_id] = plan.next_ahead
 
     def _look_ahead(self, change: Changeset) -> None:
-        """Note that of a large plan more is to be kept for its next outcomes, or anything at all."""
+        """Record that more of a large plan has to be read for its next outcomes."""
         plan = self._lent.get(change.plan_id)
         if not change.changed or change.ends:
             return
@@ -279,7 +276,7 @@ class PlanTalk(functions.Talk):
                 self._short[change.plan_id] = plan.next_ahead
 
     def _prefetch(self) -> None:
-        """Have what the next outcomes of large plans can touch read, behind the commits."""
+        """Request the parts of large plans that the next outcomes can touch, after the commits."""
         partition = self._store.partition
         calls: list[tuple[Any, ...]] = []
         for plan_id, ahead in self._short.items():
@@ -288,15 +285,14 @@ class PlanTalk(functions.Talk):
         self.send(calls)
 
     def beside(self, commands: Sequence[tuple[Any, ...]]) -> None:
-        """Send commands to the server behind the changesets, in the same round trip."""
+        """Send further commands after the changesets, in the same round trip."""
         self.send(commands)
         self._beside += len(commands)
 
     def verdicts(self) -> list[str | ResponseError]:
-        """Return what became of each commit, in the order of their sending; raises the first error of `beside`.
+        """Return the result of each commit, in the order of sending: `ok`, the reason for no write, or the error.
 
-        That is `ok`, why nothing was written, or the error. Raises RolledBack where the server's data are older than
-        this worker knows them.
+        Raises the first error of `beside`. Raises RolledBack if the server's data are older than this worker's record.
         """
         if self._short:
             self._prefetch()
@@ -308,7 +304,7 @@ class PlanTalk(functions.Talk):
                 verdict = self._verdict(change, result)
                 verdicts.append(verdict)
                 if verdict != OK:
-                    refused.setdefault(change.plan_id, verdict)  # those after it are refused for want of this one
+                    refused.setdefault(change.plan_id, verdict)  # later ones are refused because of this one
         beside = self.receive(self._beside)
         parts = dict(zip(self._short.items(), self.receive(len(self._short)), strict=True))
         if "rolled back" in verdicts:
@@ -320,7 +316,7 @@ class PlanTalk(functions.Talk):
         return verdicts
 
     def _results(self, count: int) -> Iterable[Any]:
-        """Read what commit.lua answered about each of so many changes of one call."""
+        """Return commit.lua's answers about the changes of one call."""
         (reply,) = self.receive(1)
         if isinstance(reply, Exception):
             return [reply] * count
@@ -330,7 +326,7 @@ class PlanTalk(functions.Talk):
         return map(bytes.decode, results)
 
     def _verdict(self, change: Changeset | PlainChange, result: Any) -> str | ResponseError:
-        """Take in the result of a change, and what is known of its plan then."""
+        """Record the result of a change, and the resulting state of its plan."""
         if isinstance(result, ResponseError):
             return result
         text: str = result
@@ -354,10 +350,10 @@ class PlanTalk(functions.Talk):
         return OK
 
     def _keep(self, refused: Mapping[str, str | ResponseError], parts: Mapping[tuple[str, int], Any]) -> None:
-        """Keep the plans all of whose changes were made, for the next decision; of large plans what was read then."""
+        """Keep the plans whose changes were all made, for the next decision; of large plans the prefetched part."""
         made = self._made
         for (plan_id, ahead), reply in parts.items():
-            if not isinstance(reply, list):  # there is too much to keep; an error is told by the next begin
+            if not isinstance(reply, list):  # the part is too large; the next begin reports an error
                 continue
             with suppress(ValueError, TypeError, KeyError):  # as well
                 made[plan_id] = read_ahead(self._store.partition, plan_id, reply, ahead)
@@ -368,12 +364,12 @@ class PlanTalk(functions.Talk):
             return
         stale = {plan_id for plan_id, verdict in refused.items() if verdict == "stale"}
         if stale:
-            self.hot.scopes = None  # the standing commands may be others
+            self.hot.scopes = None  # the standing commands may have changed
         if len(stale & self._known) >= STALE_TOGETHER:
             self.hot.clear()
 
 
 def full_queue(verdict: str | ResponseError) -> str | None:
-    """Name the queue that had no room for the steps of a commit."""
+    """Return the queue without capacity for the steps of a commit; None if the verdict is another one."""
     full = isinstance(verdict, str) and verdict.startswith("full ")
     return str(verdict).rpartition("steps:")[2] if full else None

@@ -1,6 +1,6 @@
-"""The policies of operators in Redis: their texts by digest, which never change, and which one is in force.
+"""The policies of operators in Redis: their texts by digest, which never change, and the one in force.
 
-A text is kept for good, since a plan that was made under it is decided by it, and read once by a worker.
+A text is kept for ever, because plans that were made under it are decided by it. A worker reads each text once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from worker.store import keys
 
 log = logging.getLogger("planner.policy")
 
-EVERYONE = "all"  # the field of the policy of all tenants that have none of their own
-MOST_HISTORY = 10_000  # entries that workers keep: operators can only add to them
+EVERYONE = "all"  # the field for all tenants without their own policy
+MOST_HISTORY = 10_000  # entries that workers keep: operators can only append
 
 
 class PolicyUnreadable(PlannerError):
@@ -37,7 +37,7 @@ class PolicyUnreadable(PlannerError):
 
 
 class Applied(NamedTuple):
-    """One entry of the history: whose policy became which, when and by whom; no digest where it was withdrawn."""
+    """One entry of the history: the policy of a tenant, its new digest (None if withdrawn), the time and the actor."""
 
     at: str
     by: str
@@ -47,13 +47,13 @@ class Applied(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Policies:
-    """What a worker knows of policies; none is read twice."""
+    """The policies that a worker has read; none is read twice."""
 
     client: Redis
     _known: dict[str | None, Policy] = field(default_factory=lambda: {None: BUILT_IN}, init=False)
 
     def find(self, digest: str | None) -> Policy | None:
-        """Return the policy of a plan; None where it is not there, or this version cannot read it."""
+        """Return the policy of a plan; None if it is missing, or this version cannot read it."""
         found = self._known.get(digest)
         if found is None and digest:
             text = read_text(self.client, digest)
@@ -66,11 +66,11 @@ class Policies:
         return found
 
     def current(self, tenant: str) -> Policy:
-        """Return the policy under which plans of a tenant are made now; raises PolicyUnreadable."""
+        """Return the policy for new plans of a tenant. Raises PolicyUnreadable."""
         return self.in_force(self.client.execute_command(*current_call(tenant)))
 
     def in_force(self, reply: Any) -> Policy:
-        """Return the policy that the reply to `current_call` names; raises PolicyUnreadable."""
+        """Return the policy in the reply to `current_call`. Raises PolicyUnreadable."""
         digest = _first(reply)
         found = self.find(digest)
         if found is None:
@@ -79,7 +79,7 @@ class Policies:
 
 
 def apply(client: Redis, text: bytes, by: str, tenant: str | None = None) -> str:
-    """Put a policy that can be read in force, of a tenant or of all that have none of their own; returns its digest."""
+    """Put a readable policy in force for a tenant, or for all tenants without their own. Returns its digest."""
     digest = digest_of(text)
     pipeline = client.pipeline(transaction=True)
     pipeline.hsetnx(keys.POLICY_TEXTS, digest, text)
@@ -90,7 +90,7 @@ def apply(client: Redis, text: bytes, by: str, tenant: str | None = None) -> str
 
 
 def withdraw(client: Redis, by: str, tenant: str | None = None) -> bool:
-    """Put no policy in force any more for a tenant, or for all that have none of their own; False if there was none."""
+    """Withdraw the policy of a tenant, or of all tenants without their own. Returns False if there was none."""
     if not client.hdel(keys.POLICIES_CURRENT, _field(tenant)):
         return False
     _note(client, Applied(_now(), by, tenant, None))
@@ -98,12 +98,12 @@ def withdraw(client: Redis, by: str, tenant: str | None = None) -> bool:
 
 
 def current(client: Redis, tenant: str | None = None) -> str | None:
-    """Name the policy in force: that of the tenant, else that of all; None where there is none."""
+    """Return the digest of the policy in force: that of the tenant, else that of all; None if there is none."""
     return _first(client.execute_command(*current_call(tenant)))
 
 
 def current_call(tenant: str | None = None) -> tuple[str, ...]:
-    """Make the command that reads which policy is in force."""
+    """Return the command that reads the digest of the policy in force."""
     return ("HMGET", keys.POLICIES_CURRENT, _field(tenant), EVERYONE)
 
 
@@ -112,19 +112,19 @@ def _first(digests: Iterable[bytes | None]) -> str | None:
 
 
 def read_text(client: Redis, digest: str) -> bytes | None:
-    """Read the text of a policy."""
+    """Return the text of a policy; None if it is missing."""
     found: Any = client.hget(keys.POLICY_TEXTS, digest)
     return found if found is None else bytes(found)
 
 
 def digests(client: Redis) -> list[str]:
-    """Name every policy that is kept."""
+    """Return the digests of all stored policies."""
     found: Any = client.hkeys(keys.POLICY_TEXTS)
     return sorted(digest.decode() for digest in found)
 
 
 def history(client: Redis) -> Iterator[Applied]:
-    """Yield what was applied and withdrawn, newest first."""
+    """Yield the applied and withdrawn policies, newest first."""
     found: Any = client.lrange(keys.POLICY_HISTORY, 0, -1)
     for raw in reversed(found):
         yield Applied(**codec.loads(raw))

@@ -1,4 +1,4 @@
-"""Putting goals and commands on their streams, as every door does it: the command line, HTTP, webhooks."""
+"""Adds goals and commands to their streams, for all entrances: the command line, HTTP, webhooks."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from worker.store.keys import NO_TENANT, Partition, partition_of
 
 CONFLICT = "goal_conflict"
 DEAD_PAGE = 1000
-KNOWN_S = 7 * 86_400  # for which a command that comes again is known
+KNOWN_S = 7 * 86_400  # time for which a repeated command is recognized
 DIGEST_BYTES = 16
-BODY = ("command", "scope", "target", "value", "until")  # of a command that comes again
+BODY = ("command", "scope", "target", "value", "until")  # in each repetition of a command
 
 
 class GoalConflict(PlannerError):
@@ -45,9 +45,9 @@ class DeadGoal(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A goal on the stream; without an id of its own the entry's serves.
+    """A goal on the stream; without its own id, that of the entry is used.
 
-    `entry` is None where the goal was there already, `digest` that of its body where its sender chose its id.
+    `entry` is None if the goal was there already. `digest` is that of its body if its sender chose its id.
     """
 
     entry: str | None
@@ -66,9 +66,9 @@ def publish_goal(
     once: bool = False,
     traceparent: str | None = None,
 ) -> Sent:
-    """Add a goal to the stream, with `once` unless its id is known, as part of the trace that is named.
+    """Add a goal to the stream as part of the given trace; with `once` only if its id is new.
 
-    Raises GoalConflict where its id is known to be that of a goal with another body, whose `digest` is not ours.
+    Raises GoalConflict if its id belongs to a goal with another body, with another `digest`.
     """
     owner, ours = tenant or NO_TENANT, None if once else digest
     if goal_id:
@@ -82,7 +82,7 @@ def publish_goal(
 
 
 def check_same(client: Redis, sent: Sent) -> None:
-    """Raise GoalConflict where the record of a goal is about another body: the planner keeps the first."""
+    """Raise GoalConflict if the record of a goal is about another body: the planner keeps the first."""
     if sent.digest is None or (_digest(client, sent) or sent.digest) == sent.digest:
         return
     answer = queries.goal(client, sent.goal_id, sent.tenant)
@@ -92,21 +92,18 @@ def check_same(client: Redis, sent: Sent) -> None:
 
 
 def verdict(client: Redis, sent: Sent) -> GoalAnswer | None:
-    """Return what the planner says of a goal that was sent; None as long as it says nothing.
-
-    Raises GoalConflict, and DeadGoal.
-    """
+    """Return the planner's answer to a sent goal; None before there is one. Raises GoalConflict and DeadGoal."""
     if not _is_taken(client, sent):
         return None
     check_same(client, sent)
     answer = queries.goal(client, sent.goal_id, sent.tenant)
     _check_alive(client, sent, answer)
-    # One without a plan is about what was sent before under this id: this goal can be read.
+    # An answer without a plan is about an earlier goal with this id: this goal is readable.
     return answer if answer and answer.plan_id and answer.verdict is not GoalVerdict.PENDING else None
 
 
 def _is_taken(client: Redis, sent: Sent) -> bool:
-    """Whether the planner is done with the entry; a producer that may not read the stream goes by the goal's record."""
+    """Return whether the planner is done with the entry; if the stream is not readable, by the goal's record."""
     try:
         return not (sent.entry and client.xrange(keys.GOALS, sent.entry, sent.entry))
     except NoPermissionError:
@@ -114,7 +111,7 @@ def _is_taken(client: Redis, sent: Sent) -> bool:
 
 
 def _check_alive(client: Redis, sent: Sent, answer: GoalAnswer | None) -> None:
-    """Look for the goal among the dead letters, which hold nothing of it from before it was sent.
+    """Look for the goal among the dead letters, which contain none of it from before it was sent.
 
     A goal that could not be planned is among them as well, and its record has the verdict.
     """
@@ -133,7 +130,7 @@ def _check_alive(client: Redis, sent: Sent, answer: GoalAnswer | None) -> None:
 
 
 def _digest(client: Redis, sent: Sent) -> str | None:
-    """Return the digest of the body that a goal's record is about; None without one, or without the right to look."""
+    """Return the digest in a goal's record; None without one, or if it is not readable."""
     try:
         known = goal_record.read(client, keys.goal_id(sent.goal_id, sent.tenant))
     except NoPermissionError:
@@ -142,14 +139,14 @@ def _digest(client: Redis, sent: Sent) -> str | None:
 
 
 def home_of(command: Command, partitions: int) -> Partition:
-    """Name the partition that obeys a command, whose events tell what became of it."""
+    """Return the partition that obeys a command; its events have the result."""
     return Partition(partition_of(command.plan_id, partitions) if command.plan_id else 0)
 
 
 def publish_command(client: Redis, partitions: int, command: Command, source: str) -> None:
-    """Put a command into its stream, with where it comes from.
+    """Add a command to its stream, with its source.
 
-    On a full server by the function that may, for the command may end plans.
+    On a full server this uses a function that is allowed there, because the command may end plans.
     """
     stream = home_of(command, partitions).commands if command.plan_id else keys.COMMANDS
     data = codec.encode(command, exclude_none=True)
@@ -163,19 +160,19 @@ def publish_command(client: Redis, partitions: int, command: Command, source: st
 
 
 def is_known_alike(client: Redis, command: Command) -> bool | None:
-    """Return whether the command that was obeyed under this id had the same body; None where there was none lately."""
+    """Return whether the command that was obeyed under this id had the same body; None if there was none lately."""
     found: Any = client.get(_key(command))
     return found.decode().partition(" ")[2] == _digest_of_command(command) if found else None
 
 
 def keep_known(client: Redis, command: Command) -> None:
-    """Keep that a command was obeyed, or refused."""
+    """Record that a command was obeyed, or refused."""
     value = f"{command.command.value} {_digest_of_command(command)}"
     functions.call(client, "FCALL", functions.REMEMBER, 1, _key(command), value, KNOWN_S)
 
 
 def _key(command: Command) -> str:
-    """Name where a command is known; the scope by its digest, since targets and ids may hold any character."""
+    """Return the key of a known command; the scope is a digest, because targets and ids may contain any character."""
     if command.scope not in (Scope.TENANT, Scope.QUEUE):
         return f"{keys.COMMANDS_KNOWN}:{command.command_id}"
     scope = blake2b(scope_of(command).encode(), digest_size=DIGEST_BYTES).hexdigest()

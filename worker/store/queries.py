@@ -1,7 +1,4 @@
-"""Plans as people and scripts look at them.
-
-Reads only, and never a walk over the server's keys.
-"""
+"""Plans in the form for people and scripts; only reads, and never scans the server's keys."""
 
 from __future__ import annotations
 
@@ -56,34 +53,31 @@ MOST_TEXTS = 20_000  # at goals for one page, where words are looked for
 TEXT_PAGE = 1000  # goals that are read in one go
 EVERY_PLAN = PlanFilter()
 STEP_PAGE = 1000
-FIELDS = (*HOT[:4], "halt", "text")  # without what a plan that unfolds keeps: it may be large
+FIELDS = (*HOT[:4], "halt", "text")  # without the strategy state, which may be large
 SPEC_FIELDS = (
     *("step_id", "title", "depends_on", "allowed_files", "verify"),
     *("risk_level", "mode", "queue", "inserted_by"),
 )
-NEEDS = NOTE + REFUSED  # the field of a plan's steps in which these are kept
+NEEDS = NOTE + REFUSED  # the field of a plan's steps with its needs
 ENDED = frozenset({PlanState.COMPLETED.value, PlanState.HALTED.value, PlanState.REJECTED.value})
 
 
 class Owner(NamedTuple):
-    """Whose something is: its tenant, and the repository that it is about."""
+    """The tenant of a plan, and its repository."""
 
     tenant: str
     repo: str | None
 
 
 class Page(NamedTuple):
-    """Some plans, and where the next ones begin; None where there are no more."""
+    """Some plans, and the cursor of the next ones; None if there are no more."""
 
     items: list[PlanSummary]
     next_cursor: str | None
 
 
 def plans(client: Redis, partitions: int, wanted: PlanFilter = EVERY_PLAN) -> Iterator[PlanSummary]:
-    """Yield every plan that is wanted and has been created, the newest first.
-
-    They are read page by page, as far as they are taken.
-    """
+    """Yield every wanted plan that has been created, the newest first, read in pages on demand."""
     return (plan for _, plan in _look(client, partitions, wanted, None) if plan)
 
 
@@ -95,9 +89,9 @@ def page(
     cursor: str | None = None,
     is_seen: Callable[[PlanSummary], bool] = lambda _: True,
 ) -> Page:
-    """Read `limit` plans that are wanted and seen, the newest first; raises WrongCursor.
+    """Return `limit` plans that are wanted and visible, the newest first. Raises WrongCursor.
 
-    At most MOST_LOOKS are looked at (of goals MOST_TEXTS), so that a page with a next one may be short.
+    At most MOST_LOOKS plans are examined (MOST_TEXTS goals), so a page with a next one may be short.
     """
     last, looks, items = None, 0, []
     most = MOST_TEXTS if wanted.words else MOST_LOOKS
@@ -111,7 +105,7 @@ def page(
 
 
 def read_summaries(client: Redis, partitions: int, plan_ids: Sequence[str], wanted: PlanFilter) -> list[PlanSummary]:
-    """Read those of these plans that are there and wanted, in their order."""
+    """Return those of these plans that exist and are wanted, in their order."""
     found = _summaries(client, partitions, list(plan_ids)) if plan_ids else []
     return [plan for plan in found if plan and wanted.fits(plan)]
 
@@ -119,7 +113,7 @@ def read_summaries(client: Redis, partitions: int, plan_ids: Sequence[str], want
 def _look(
     client: Redis, partitions: int, wanted: PlanFilter, after: Place | None
 ) -> Iterator[tuple[Place, PlanSummary | None]]:
-    """Yield each place that may hold a wanted plan, and the plan where it does."""
+    """Yield each place of a candidate, with the plan if it is wanted."""
     places = walk(client, partitions, wanted, after)
     while some := list(islice(places, TEXT_PAGE if wanted.words else PAGE)):
         plan_ids = [place.plan_id for place, may_fit in some if may_fit]
@@ -132,7 +126,7 @@ def _look(
 
 
 def _told(client: Redis, partitions: int, plan_ids: list[str], wanted: PlanFilter) -> list[str]:
-    """Choose the plans that have the words that are looked for: of each only its goal and its head are read."""
+    """Return the plans that contain the search words; only goals and heads are read."""
     pipeline = client.pipeline(transaction=False)
     for plan_id in plan_ids:
         pipeline.hmget(Partition(partition_of(plan_id, partitions)).plan(plan_id).plan, "text", "head")
@@ -145,13 +139,13 @@ def _told(client: Redis, partitions: int, plan_ids: list[str], wanted: PlanFilte
 
 
 def summary(client: Redis, partitions: int, plan_id: str) -> PlanSummary | None:
-    """Tell of a plan what lists tell; None if there is none, or if it is still being created."""
+    """Return the summary of a plan; None if it does not exist or is still being created."""
     (found,) = _summaries(client, partitions, [plan_id])
     return found
 
 
 def owners(client: Redis, partitions: int, plan_ids: Iterable[str]) -> dict[str, Owner]:
-    """Tell whose each of these plans is, as far as they are there."""
+    """Return the owner of each of these plans that exists."""
     wanted = list(dict.fromkeys(plan_ids))
     pipeline = client.pipeline(transaction=False)
     for plan_id in wanted:
@@ -161,10 +155,7 @@ def owners(client: Redis, partitions: int, plan_ids: Iterable[str]) -> dict[str,
 
 
 def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
-    """Tell everything about a plan.
-
-    None if there is none, or if it is still being created.
-    """
+    """Return everything about a plan; None if it does not exist or is still being created."""
     line = summary(client, partitions, plan_id)
     if line is None:
         return None
@@ -213,7 +204,7 @@ def _forecast(line: PlanSummary, flying: Set[str], steps: Sequence[tuple[StepVie
 def _unverified(
     live: bytes | None, steps: Sequence[Planned], catalogue: Catalogue, criteria: Sequence[CriterionView]
 ) -> str | None:
-    """Return what nothing verifies, as the steps, the criteria and what was found at the plan's base tell it."""
+    """Return the parts that nothing verifies, by the steps, the criteria and the findings at the plan's base."""
     found = (
         describe_unverified(steps, catalogue),
         describe_unchecked(criteria),
@@ -223,21 +214,21 @@ def _unverified(
 
 
 def _needs(live: bytes | None, note: bytes | None) -> tuple[NeedView, ...]:
-    """Tell of each step that still needs what its goal does not allow."""
+    """Return each step that still needs files that its goal does not allow."""
     refused = read_part(codec.loads(live or b"{}"), AskedFiles).refused
     known = codec.loads(note) if note and refused else {}
     return tuple(NeedView(step_id=name, **known[name]) for name in refused if name in known)
 
 
 def _integrity(live: bytes | None) -> tuple[IntegrityView, ...]:
-    """Return what changes of the plan did to tests and checks."""
+    """Return the effects of the plan's changes on tests and checks."""
     told = read_part(codec.loads(live or b"{}"), IntegrityFound).told
     names = tuple(IntegrityView.model_fields)
     return tuple(IntegrityView.model_validate(dict(zip(names, each, strict=True))) for each in told)
 
 
 def _drafted_from(cache: Any) -> str | None:
-    """Read of a plan's head which plan the plan cache gave the draft of."""
+    """Return the plan whose cached draft was used, from a plan's head."""
     return str(cache[3]) if cache and cache[0] == HIT else None
 
 
@@ -247,7 +238,7 @@ def _log(live: bytes | None) -> LogView | None:
 
 
 def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | None:
-    """Return what became of a tenant's goal; None if the planner has not taken it yet, or has forgotten it."""
+    """Return the state of a tenant's goal; None if the planner has not taken it yet, or has forgotten it."""
     found: Any = client.hgetall(keys.goal_id(goal_id, tenant))
     said = {name.decode(): value.decode(errors="replace") for name, value in found.items()}
     if "verdict" not in said:
@@ -266,7 +257,7 @@ def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | N
 
 
 def errors_of(client: Redis, partitions: int, answer: GoalAnswer) -> list[dict[str, Any]]:
-    """List what was wrong with a REJECTED goal; its plan keeps that."""
+    """Return the errors of a REJECTED goal, which its plan stores."""
     if answer.errors or not answer.plan_id:
         return list(answer.errors)
     plan = summary(client, partitions, answer.plan_id)
@@ -275,7 +266,7 @@ def errors_of(client: Redis, partitions: int, answer: GoalAnswer) -> list[dict[s
 
 
 def _summaries(client: Redis, partitions: int, plan_ids: list[str]) -> list[PlanSummary | None]:
-    """Read plans in one round trip; None for each that is gone or not finished yet."""
+    """Return plans in one round trip; None for each that is gone or not complete yet."""
     pipeline = client.pipeline(transaction=False)
     pipeline.time()
     for plan_id in plan_ids:
@@ -329,7 +320,7 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
 
 
 def _paused_by(record: PlanRecord) -> str | None:
-    """Say who or what keeps a plan from starting anything, and until when if that is known."""
+    """Return who or what holds a plan, and until when if that is known."""
     if record.state in ENDED:
         return None
     until = f" (until {rfc3339(record.paused_until)})" if record.paused_until else ""
@@ -338,7 +329,7 @@ def _paused_by(record: PlanRecord) -> str | None:
 
 
 def _waiting(record: PlanRecord) -> Waiting | None:
-    """Return what a person is asked; the steps that wait for an approval, and until when the first of them does."""
+    """Return the open question of a plan, or the steps that wait for approval with the first deadline."""
     if record.question and record.state not in ENDED:
         asked = record.question
         return Waiting(kind=asked["kind"], questions=asked["questions"], until=rfc3339(asked["until"]))
@@ -365,9 +356,9 @@ def _budget(record: PlanRecord, now: int) -> Budget:
 
 
 def _steps(client: Redis, k: keys.PlanKeys) -> Iterator[tuple[int, StepView, Planned]]:
-    """Yield each step with its index, as people and as decisions see it.
+    """Yield each step with its index, in the forms for people and for decisions.
 
-    The ids come with HKEYS, the records in pages, so that no reply is huge.
+    The ids are read with HKEYS, the records in pages, so that no reply is huge.
     """
     ids: Any = client.hkeys(k.status)
     for page in batches(ids, STEP_PAGE):
@@ -395,6 +386,6 @@ def _steps(client: Redis, k: keys.PlanKeys) -> Iterator[tuple[int, StepView, Pla
 
 
 def _answers(client: Redis, k: keys.PlanKeys, ids: list[bytes]) -> dict[bytes, str]:
-    """Read what steps answered, as far as that was kept."""
+    """Return the answers of steps that are stored."""
     notes: Any = client.hmget(k.steps, [NOTE + note_of(name.decode()) for name in ids]) if ids else ()
     return {name: codec.loads(note)["output"] for name, note in zip(ids, notes, strict=True) if note}

@@ -1,4 +1,4 @@
-"""Why no step of a live plan runs: found from its pauses, its questions, and the activity of its steps."""
+"""The reason why no step of a live plan runs, by its pauses, its questions, and the activity of its steps."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tasks.plan.file_claims import WAITING
 from tasks.policy.waits import DRAFT
 
 RUNNING, QUEUED, HELD, BACKOFF = "running", "queued", "held", "backoff"  # kinds of StepActivity
-Doing: TypeAlias = Mapping[str, StepActivity]  # what steps do, by their ids, in their planned order where it is known
+Doing: TypeAlias = Mapping[str, StepActivity]  # activity of steps by id, in their planned order if it is known
 MOST_NAMED = 5  # queues, files and steps in a detail
 
 
 def find_standing_still(
     plan: PlanSummary, doing: Doing, breaker: BreakerView | None, queues: Mapping[str, str] = MappingProxyType({})
 ) -> StandingStill | None:
-    """Return why nothing moves; None of a plan that has ended, that runs a step, or that waits for its turn alone.
+    """Return why nothing moves; None if the plan has ended, runs a step, or only waits for its turn.
 
-    `queues` are those of the steps of which `doing` says what they do, where they are known.
+    `queues` are the known queues of the steps in `doing`.
     """
     if plan.ended_at or any(each.kind == RUNNING for each in doing.values()):
         return None
@@ -40,7 +40,7 @@ def find_standing_still(
 def _of_steps(plan: PlanSummary, doing: Doing, queues: Mapping[str, str]) -> StandingStill | None:
     unread = {step: each for step, each in doing.items() if each.kind == QUEUED and each.reason}
     if any(each.kind == QUEUED and not each.reason for each in doing.values()):
-        return None  # it waits for its turn: somebody reads its queue
+        return None  # it waits for its turn: a controller reads its queue
     if unread:
         since = min((each.since for each in unread.values() if each.since), default=None)
         names = _first(dict.fromkeys(f"`{queues[step]}`" for step in unread if step in queues), ", ")

@@ -1,4 +1,7 @@
-"""Who works on the steps of a plan, and which wait, since when: read from leases and queues when somebody asks."""
+"""The activity of a plan's steps: who works on them, and which wait since when.
+
+Read from leases and queues on demand.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,15 @@ from worker.store.keys import CONTROLLERS, Partition, partition_of
 from worker.store.standing_still import find_standing_still
 
 MAY_START = (StepState.PENDING, StepState.ACTIVE)  # of those without an attempt in flight
-RELEASED = NOTE + LAST  # the field of a plan's steps in which those that were handed back last are kept
+RELEASED = NOTE + LAST  # the field of a plan's steps with the last ones that were handed back
 LEASE = ("attempt", "claimed", "renewed", "controller")
 
 
 def with_activity(client: Redis, partitions: int, plan: PlanView) -> PlanView:
-    """Tell of each step of a plan what it does, and why none moves; nothing where this user may not read that.
+    """Return the plan with the activity of its steps, and the reason if none moves.
 
-    Of a plan that has ended no step does anything, whatever is left of its pauses and attempts.
+    If this user may not read it, the plan is returned unchanged. Steps of an ended plan have no activity, in spite of
+    leftover pauses and attempts.
     """
     if plan.ended_at:
         return plan
@@ -50,21 +54,21 @@ def with_activity(client: Redis, partitions: int, plan: PlanView) -> PlanView:
 
 
 def approval_ends(client: Redis, partitions: int, plan_id: str, step_id: str) -> int | None:
-    """Say until when a person may approve a step, ms; None where it does not wait for that."""
+    """Return the deadline for the approval of a step, in ms; None if it waits for none."""
     live: Any = client.hget(Partition(partition_of(plan_id, partitions)).plan(plan_id).plan, "live")
     found: int | None = codec.loads(live or b"{}").get("waits", {}).get(step_id)
     return found
 
 
 class Doing(NamedTuple):
-    """What steps of a plan do of which that is known, and who reads the queues that they wait in."""
+    """The known activities of a plan's steps, by step."""
 
     steps: dict[str, StepActivity]
     now: int  # of the server, ms
 
 
 def read_activities(client: Redis, partitions: int, plan_ids: Sequence[str]) -> dict[str, Doing]:
-    """Read what the steps of plans do, in three trips for all of them."""
+    """Return the activities of the steps of plans, in three round trips for all of them."""
     homes = {plan_id: Partition(partition_of(plan_id, partitions)) for plan_id in plan_ids}
     pipeline = client.pipeline(transaction=False)
     pipeline.time()
@@ -93,7 +97,7 @@ def read_activities(client: Redis, partitions: int, plan_ids: Sequence[str]) -> 
 
 
 def _kept(live: bytes | None, released: bytes | None) -> dict[str, StepActivity]:
-    """Return what keeps steps that have no attempt in flight, as the plan's record has it."""
+    """Return why steps without an attempt in flight are held, by the plan's record."""
     kept = codec.loads(live or b"{}")
     backoffs, waits = kept.get("backoffs", {}), read_part(kept, Claims).waits
     handed_back = _handed_back(released) if read_part(kept, Releases).counts else {}
@@ -104,7 +108,7 @@ def _kept(live: bytes | None, released: bytes | None) -> dict[str, StepActivity]
 
 
 def _handed_back(note: bytes | None) -> dict[str, dict[str, str]]:
-    """Read of the steps that were handed back last when that was, and why."""
+    """Return the time and the reason of the last hand-back of each step."""
     found = {}
     for step, _, controller, reason, at in codec.loads(note or b"[]"):
         by = f" by {controller}" if controller else ""
@@ -113,7 +117,7 @@ def _handed_back(note: bytes | None) -> dict[str, dict[str, str]]:
 
 
 def _or_nothing(reply: Any) -> Any:
-    """Take a reply; nothing where the key has gone, or somebody has put something else in its place."""
+    """Return a reply; empty if the key is gone or has another type."""
     if isinstance(reply, Exception):
         if not isinstance(reply, ResponseError) or isinstance(reply, NoPermissionError):
             raise reply
@@ -122,7 +126,7 @@ def _or_nothing(reply: Any) -> Any:
 
 
 def _activity(attempt: Attempt, lease: Any, pending: Any, readers: int, now: int) -> StepActivity:
-    """Return what an attempt in flight does: by its lease, else by who has read it."""
+    """Return the activity of an attempt in flight: by its lease, else by its reader."""
     number, claimed, renewed, name = lease or (None,) * len(LEASE)
     if number == str(attempt.attempt).encode() and claimed:
         return StepActivity(

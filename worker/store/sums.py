@@ -1,4 +1,4 @@
-"""Sums of the plans that ended, as people ask for them; the commits of these ends keep them: see lua/sums.lua."""
+"""Sums of ended plans for people; the commits of these ends update them: see lua/sums.lua."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ TIMES = frozenset({StatsBy.HOUR, StatsBy.DAY})
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The sums that are asked for, from the period of `since` on (ms): of a tenant, of a repository, of some of them.
+    """The wanted sums, from the period of `since` (ms) on: of a tenant, of a repository, or of some of them.
 
-    With `repositories` sums of others are left out, and so are those of repositories without a place of their own.
+    With `repositories`, sums of others are left out, and those of repositories without a separate sum.
     """
 
     since: int
@@ -47,18 +47,18 @@ class _Series(NamedTuple):
 
 
 _Figures = defaultdict[str, int]
-_Key = Any  # what is added up: the number of a period, or a series
+_Key = Any  # key of a sum: the number of a period, or a series
 _zeros: Callable[[], _Figures] = partial(defaultdict, int)
 
 
 def read(client: Redis, partitions: int, wanted: Wanted) -> StatsView:
-    """Add up the sums that are asked for; no more than 90 days are kept."""
+    """Return the wanted sums; at most 90 days are stored."""
     (found,) = read_all(client, partitions, wanted, (wanted.by,))
     return found
 
 
 def read_all(client: Redis, partitions: int, wanted: Wanted, bys: Sequence[StatsBy]) -> list[StatsView]:
-    """Read the sums that are asked for once, and add them up by each of `bys`."""
+    """Read the wanted sums once, and return them by each of `bys`."""
     now = now_ms(client)
     until = min(now, wanted.until or now)
     since = max(wanted.since, now - KEPT_MS)
@@ -82,7 +82,7 @@ def _period(by: StatsBy, length: int) -> str:
 def _stored(
     client: Redis, partitions: int, period: str, numbers: range, wanted: Wanted
 ) -> Iterator[tuple[int, _Series, bytes]]:
-    """Read what is stored of periods, in all partitions, as far as it is asked for."""
+    """Yield the wanted stored sums of periods, from all partitions."""
     places = ((number, Partition(p)) for number in numbers for p in range(partitions))
     known: dict[bytes, _Series | None] = {}  # periods have mostly the same names
     for some in batches(list(places), READ_AT_ONCE):
@@ -104,7 +104,7 @@ def _read_series(name: bytes) -> _Series:
 
 
 def _add(text: bytes, sums: Sequence[_Figures]) -> None:
-    """Add the figures of a stored sum to each of `sums`; a newer release may have others, too."""
+    """Add the figures of a stored sum to each of `sums`; a newer release may have further ones."""
     for each in text.decode().split():
         name, _, figure = each.rpartition("=")
         added = int(figure)
@@ -121,7 +121,7 @@ def _join(sums: Iterable[_Figures]) -> _Figures:
 
 
 def _is_wanted(series: _Series, wanted: Wanted) -> bool:
-    """Whether a sum is among those asked for; a name that has a `*` is stored otherwise than the rest is."""
+    """Return whether a sum is wanted; a name with a `*` is stored in another way than others."""
     if wanted.tenant is not None and series.tenant != list_name(wanted.tenant):
         return False
     if wanted.repo is not None and series.repo != list_name(wanted.repo):
@@ -130,7 +130,7 @@ def _is_wanted(series: _Series, wanted: Wanted) -> bool:
 
 
 def _rows(sums: Mapping[_Key, _Figures], by: StatsBy, ms: int) -> Iterator[StatsRow]:
-    """Lay the rows out: times in their order, owners by what they spent."""
+    """Yield the rows: times in order, owners by their spend."""
     if by in TIMES:
         yield from (StatsRow(at=rfc3339(number * ms), **_told(figures)) for number, figures in sorted(sums.items()))
         return

@@ -1,4 +1,4 @@
-"""What is known of webhooks that came in, and the one write that each of them makes."""
+"""Records of received webhooks, and the single write for each of them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from redis import Redis
 
 from worker.store import functions, keys
 
-KNOWN_S = 72 * 3600  # for which a delivery, its body and what it coalesces with are known
-LATEST_S = 30 * 86_400  # for which the newest of its kind is: about as long as a plan may live
+KNOWN_S = 72 * 3600  # time for which a delivery, its body and its coalescing key are known
+LATEST_S = 30 * 86_400  # time for which the newest of its kind is known: about the life of a plan
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A delivery that a rule wants; `goal` and `job` exclude each other, and without both it only ends an older goal.
+    """A delivery that a rule accepts. At most one of `goal` and `job` is set; without both it only ends an older goal.
 
-    Its names are digests. `coalesce` and `latest` are None where the rule has none.
+    Its names are digests. `coalesce` and `latest` are None if the rule has none.
     """
 
     source: str
@@ -33,7 +33,7 @@ class Arrival:
 
 
 def take(client: Redis, one: Arrival) -> tuple[str, str, str]:
-    """Write what becomes of a delivery, in one act; returns verdict, goal, and the goal that is to be cancelled."""
+    """Write the result of a delivery atomically. Returns the verdict, the goal, and the goal to cancel."""
     names = (
         keys.webhook("delivery", one.delivery),
         keys.webhook("body", one.body),
@@ -49,32 +49,32 @@ def take(client: Redis, one: Arrival) -> tuple[str, str, str]:
 
 
 def count(client: Redis, what: str) -> None:
-    """Count a delivery of which nothing becomes."""
+    """Count a delivery without any result."""
     _call(client, functions.COUNT, (keys.WEBHOOK_STATS,), what, 1)
 
 
 def send_completed(client: Redis, entry: bytes, goal_id: str, goal: bytes) -> int:
     """Send the goal of a job and end the job.
 
-    Returns 1, 0 where the goal was overtaken, -1 where another worker has done the job.
+    Returns 1; 0 if the goal was overtaken; -1 if another worker has done the job.
     """
     places = (keys.WEBHOOK_JOBS, keys.GOALS, keys.WEBHOOK_WITHDRAWN)
     return int(_call(client, functions.SEND_COMPLETED, places, keys.GROUP, entry, goal_id, goal))
 
 
 def postpone(client: Redis, entry: bytes, job: bytes, delay_s: float) -> None:
-    """End a job for now; it comes again, as `job`, after `delay_s`."""
+    """End a job for now; it returns, as `job`, after `delay_s`."""
     places = (keys.WEBHOOK_JOBS, keys.WEBHOOK_LATER)
     _call(client, functions.POSTPONE, places, keys.GROUP, entry, job, int(delay_s * 1000))
 
 
 def wake_postponed(client: Redis, most: int) -> None:
-    """Put the jobs back whose time has come."""
+    """Return the due jobs to their stream."""
     _call(client, functions.WAKE_POSTPONED, (keys.WEBHOOK_JOBS, keys.WEBHOOK_LATER), most)
 
 
 def is_withdrawn(client: Redis, goal_id: str) -> bool:
-    """Return whether a goal was overtaken and may yet be sent."""
+    """Return whether a goal was overtaken and may still be sent."""
     return client.zscore(keys.WEBHOOK_WITHDRAWN, goal_id) is not None
 
 
