@@ -37,7 +37,7 @@ class IdleDrain:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more may be read, since the engine could not take the last: it is kept from other workers."""
+        """Whether no more may be read: the engine has not taken the last entries, which stay with this worker."""
         return bool(self._read)
 
     def take(self, found: Sequence[Any], since: object) -> bool:
