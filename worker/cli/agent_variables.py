@@ -1,4 +1,4 @@
-"""`--agent-env NAME`: which variables of our environment an agent gets beside its own."""
+"""`--agent-env NAME`: further variables of our environment for an agent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AgentEnv = Annotated[
 
 
 def agent_variables(names: Sequence[str] | None) -> tuple[str, ...]:
-    """Check the names of variables, of which none may be one of the planner's own settings and secrets."""
+    """Return the checked names of variables; the planner's own settings and secrets are refused."""
     from worker.sandbox.process import PRIVATE
 
     for name in names or ():

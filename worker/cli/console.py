@@ -1,4 +1,4 @@
-"""How every command speaks: its exit codes, its failures, and JSON where a script listens."""
+"""The common behaviour of commands: exit codes, failures, and JSON for scripts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # these cost a second on a slow machine, and `planner --help`
     from worker.client.redis_planner import RedisPlanner
     from worker.settings.settings import Settings
 
-MAX_SOURCE_BYTES = 64 * 1024 * 1024  # what is read has narrower limits of its own
+MAX_SOURCE_BYTES = 64 * 1024 * 1024  # the contents have smaller limits
 
 OK, FAILED, USAGE, MISSING, TIMED_OUT = 0, 1, 2, 3, 4
 INTERRUPTED = 130  # by Ctrl-C, as shells have it
@@ -47,10 +47,7 @@ class Kind(StrEnum):
 
 
 class Failure(Exception):
-    """A command cannot do what it was asked.
-
-    It is shown as an RFC 9457 problem, never as a stack trace.
-    """
+    """A command cannot do its work. It is shown as an RFC 9457 problem, never as a stack trace."""
 
     def __init__(self, problem: Problem, exit_code: int) -> None:
         super().__init__(problem.detail)
@@ -59,7 +56,7 @@ class Failure(Exception):
 
     @classmethod
     def of(cls, code: str, detail: str, exit_code: int = FAILED, errors: Sequence[FieldError] = ()) -> Failure:
-        """Make the failure `code`; the HTTP status in the problem follows from the exit code."""
+        """Return the failure `code`; the HTTP status in the problem follows from the exit code."""
         from schemas.envelope import Problem
 
         status = {USAGE: 422, MISSING: 404, TIMED_OUT: 504}.get(exit_code, 500)
@@ -68,9 +65,9 @@ class Failure(Exception):
 
 @contextmanager
 def open_link(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[RedisPlanner]:
-    """Connect to PLANNER_REDIS_URL while the block lasts; raises Failure where that cannot work.
+    """Connect to PLANNER_REDIS_URL while the block lasts. Raises Failure if that is not possible.
 
-    Unless told otherwise the server has to have as many partitions as PLANNER_PARTITIONS says.
+    With `agreed` the server must have the number of partitions in PLANNER_PARTITIONS.
     """
     from worker.client import redis_connection
     from worker.client.redis_planner import RedisPlanner
@@ -83,9 +80,9 @@ def open_link(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[RedisPla
 
 @contextmanager
 def open_planner(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Planner]:
-    """Ask the planner that PLANNER_URL or PLANNER_REDIS_URL names while the block lasts; raises Failure.
+    """Connect to the planner of PLANNER_URL or PLANNER_REDIS_URL while the block lasts. Raises Failure.
 
-    `block_s` and `agreed` are about its Redis, as of `open_link`.
+    `block_s` and `agreed` apply to its Redis, as in `open_link`.
     """
     settings = planner_settings()
     if settings.url is None:
@@ -101,7 +98,7 @@ def open_planner(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Plann
 
 @contextmanager
 def as_planner(link: RedisPlanner, what: str) -> Iterator[None]:
-    """Raise Failure where Redis does not let this user do `what`, for which it takes the planner's own account."""
+    """Raise Failure if Redis does not permit `what` to this user, because it needs the planner's own account."""
     from urllib.parse import urlsplit
 
     from redis.exceptions import NoPermissionError
@@ -118,16 +115,16 @@ def as_planner(link: RedisPlanner, what: str) -> Iterator[None]:
 
 
 def check_redis(settings: Settings) -> None:
-    """Raise Failure where only a gateway is named, which does not do everything."""
+    """Raise Failure if only a gateway is configured, which does not offer everything."""
     if settings.url and not settings.given_redis_url:
         detail = "This command works on Redis itself, and PLANNER_URL names a gateway: set PLANNER_REDIS_URL."
         raise Failure.of("needs_redis", detail, USAGE)
 
 
 def refuse_server(settings: Settings, *, writes: bool = True) -> None:
-    """Raise Failure if the server of PLANNER_REDIS_URL cannot be used; one that is away may come.
+    """Raise Failure if the server of PLANNER_REDIS_URL cannot be used; a server that is away is accepted.
 
-    Whoever writes nothing may use a server that is not safe.
+    Without `writes`, an unsafe server is accepted, too.
     """
     from redis.exceptions import RedisError
 
@@ -149,9 +146,9 @@ def refuse_server(settings: Settings, *, writes: bool = True) -> None:
 
 
 def planner_settings(secrets_fd: int | None = None) -> Settings:
-    """Read the settings of whoever asks a planner; raises Failure where they name two: whose rights would count?
+    """Return the settings for a client of a planner. Raises Failure if they name two planners: their rights may differ.
 
-    The gateway of a `planner up` with the same PLANNER_DATA_DIR needs no key to be set.
+    The gateway of a `planner up` with the same PLANNER_DATA_DIR needs no configured key.
     """
     from pydantic import SecretStr
 
@@ -173,7 +170,7 @@ def planner_settings(secrets_fd: int | None = None) -> Settings:
 def refused(
     code: str, before: str = "", after: str = "", exit_code: int = USAGE, by: type[Exception] = PlannerError
 ) -> Iterator[None]:
-    """Make a Failure of an error of the class `by`, whose words stand between others."""
+    """Turn an error of the class `by` into a Failure, with its message between other words."""
     try:
         yield
     except by as error:
@@ -183,7 +180,7 @@ def refused(
 
 @contextmanager
 def needs_extra(name: str, what: str) -> Iterator[None]:
-    """Make a Failure of a module that is not installed, which comes with the extra `name`, as `what` does."""
+    """Turn the import error of a module from the extra `name` into a Failure, which states that `what` needs it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -195,7 +192,7 @@ def needs_extra(name: str, what: str) -> Iterator[None]:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Make a Failure of what a planner does not do."""
+    """Turn the Trouble of a planner into a Failure."""
     from worker.client.planner import NotFound, Trouble, WrongUse
 
     try:
@@ -206,11 +203,9 @@ def failures() -> Iterator[None]:
 
 
 def read_settings(secrets_fd: int | None = None, *, nearby: bool = True) -> Settings:
-    """Read the settings; raises Failure with a sentence for each wrong value.
+    """Return the settings. Raises Failure with a sentence for each wrong value. Secrets may come from a descriptor.
 
-    Secrets may come from a descriptor.
-
-    Where no server is named it is that of a `planner up` which runs with the same PLANNER_DATA_DIR, if `nearby`.
+    Without a configured server and with `nearby`, it is that of a running `planner up` with the same PLANNER_DATA_DIR.
     """
     import os
 
@@ -228,16 +223,16 @@ def read_settings(secrets_fd: int | None = None, *, nearby: bool = True) -> Sett
 
 
 def family(name: str, about: str) -> typer.Typer:
-    """Make a family of commands, `planner NAME ...`, for `app.command`."""
+    """Return a family of commands, `planner NAME ...`, for `app.command`."""
     names = {"help_option_names": ["-h", "--help"]}
     return typer.Typer(name=name, help=about, no_args_is_help=True, rich_markup_mode="rich", context_settings=names)
 
 
 def command(function: Callable[..., int | None]) -> Callable[..., None]:
-    """Make a function a command: what it returns is the exit code.
+    """Turn a function into a command; its return value is the exit code.
 
-    A parameter whose type is a dataclass stands for the options that are its fields. A Failure is shown in the form
-    asked for; Ctrl-C ends without a word. What it is given has to be UTF-8.
+    A parameter with a dataclass as type represents the options in its fields. A Failure is shown in the requested form,
+    and Ctrl-C ends without a message. All arguments must be UTF-8.
     """
     groups: dict[str, Any] = {name: hint for name, hint in get_type_hints(function).items() if is_dataclass(hint)}
     parameters = list(_options(function, groups))
@@ -266,7 +261,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
 
 
 def _options(function: Callable[..., Any], groups: Mapping[str, Any]) -> Iterator[Parameter]:
-    """Yield the options of a command; those of a group stand in its place."""
+    """Yield the options of a command; those of a group replace its parameter."""
     hints = get_type_hints(function, include_extras=True)
     for each in signature(function).parameters.values():
         if group := groups.get(each.name):
@@ -279,7 +274,7 @@ def _options(function: Callable[..., Any], groups: Mapping[str, Any]) -> Iterato
 
 
 def _check_texts(parameters: Iterable[Parameter], options: Mapping[str, Any]) -> None:
-    """Raise Failure for a text that is not UTF-8: nothing of the planner is called so, a file may be."""
+    """Raise Failure for a text that is not UTF-8: no name in the planner is, only a file's can be."""
     for parameter in parameters:
         value = options.get(parameter.name)
         for text in value if isinstance(value, list | tuple) else (value,):
@@ -290,7 +285,7 @@ def _check_texts(parameters: Iterable[Parameter], options: Mapping[str, Any]) ->
 
 
 def _is_utf8(text: str) -> bool:
-    """Whether a word of the command line was UTF-8; bytes that were not are lone surrogates in it."""
+    """Return whether a word of the command line was UTF-8; other bytes are lone surrogates in it."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -299,17 +294,14 @@ def _is_utf8(text: str) -> bool:
 
 
 def _names_files(parameter: Parameter) -> bool:
-    """Whether a parameter of a command may be the name of a file, as its metavar tells people."""
+    """Return whether a parameter of a command may be the name of a file, by its metavar."""
     told = get_args(parameter.annotation)
     metavar = next((each.metavar for each in told if getattr(each, "metavar", None)), "")
     return any(word in metavar for word in ("FILE", "DIR", "PATH", "POLICY"))
 
 
 def read_source(source: str, most: int = MAX_SOURCE_BYTES) -> bytes:
-    """Read a regular file, or stdin for `-`, of at most `most` bytes.
-
-    Raises Failure where that cannot be done.
-    """
+    """Return at most `most` bytes of a regular file, or of stdin for `-`. Raises Failure."""
     from worker.host.regular_files import read
 
     if source != "-":
@@ -325,14 +317,14 @@ def read_source(source: str, most: int = MAX_SOURCE_BYTES) -> bytes:
 
 
 def say(*parts: Any) -> None:
-    """Print for a person; a pipe gets whole lines, which grep finds."""
+    """Print for a person; a pipe gets whole lines for grep."""
     console = Terminal(highlight=False)
     is_text = all(isinstance(part, str) for part in parts)
     console.print(*parts, markup=False, soft_wrap=is_text and not console.is_terminal)
 
 
 def say_json(value: Any, *, line: bool = False) -> None:
-    """Print one JSON document: indented, or as one line of a stream of them."""
+    """Print one JSON document: indented, or as one line of a stream."""
     from schemas import codec
 
     text = codec.dumps(value, default=_plain) + b"\n" if line else codec.pretty(_plain(value))
@@ -344,7 +336,7 @@ def _plain(value: Any) -> Any:
 
 
 def show_failure(failure: Failure, *, as_json: bool) -> None:
-    """Tell what went wrong: to a script on stdout, where it reads its one document; to a person on stderr."""
+    """Print a failure: for a script as its one document on stdout, for a person on stderr."""
     if as_json:
         say_json(failure.problem)
         return

@@ -1,4 +1,4 @@
-"""A dead entry's message in the operator's editor, until it can be read as the worker will read it."""
+"""Edits the message of a dead entry in the operator's editor, until a worker could read it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,14 @@ from worker.streams.inbox import StreamEntry
 
 
 def edit(link: RedisPlanner, dead: Dead, *, ask: bool) -> bytes:
-    """Return the message as the operator has it now.
+    """Return the edited message. Raises Failure if nothing was saved, or the message cannot be read.
 
-    Raises Failure where nothing was saved, or it cannot be read.
-
-    With `ask` they may go on with what cannot be read.
+    With `ask` the operator may correct an unreadable message.
     """
     text = _written_as(dead.data, codec.pretty)
     while True:
         text = _in_editor(text)
-        data = _written_as(text, codec.dumps)  # without what was put in for reading
+        data = _written_as(text, codec.dumps)  # without the layout for people
         trouble = _check(link, dead, data)
         if trouble is None:
             return data
@@ -56,7 +54,7 @@ def _check(link: RedisPlanner, dead: Dead, data: bytes) -> Problem | None:
 
 
 def _conflict(link: RedisPlanner, entry: StreamEntry, goal: Goal, digest: str) -> Problem | None:
-    """Find out whether the goal's id stands for another body already."""
+    """Return a problem if the goal's id was used with another body before."""
     name = goal.goal_id or entry.field("id") or ""
     known = goal_record.read(link.client, keys.goal_id(name, goal.tenant))
     if known is None or known[2] == digest:
@@ -66,7 +64,7 @@ def _conflict(link: RedisPlanner, entry: StreamEntry, goal: Goal, digest: str) -
 
 
 def _in_editor(text: bytes) -> bytes:
-    """Have `text` edited in a file that only we can read."""
+    """Return `text` after the user has edited it in a private file."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "entry.json")
@@ -84,7 +82,7 @@ def _in_editor(text: bytes) -> bytes:
 
 
 def _written_as(data: bytes, encode: Callable[[Any], bytes]) -> bytes:
-    """Write JSON in another form; what is no JSON stays, and the check says why."""
+    """Return JSON in another form; other data are returned unchanged, and the check reports the reason."""
     try:
         return encode(codec.loads(data))
     except (codec.DecodeError, codec.EncodeError):

@@ -1,4 +1,4 @@
-"""The events of a plan, printed as they come."""
+"""Prints the events of a plan as they arrive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCK_S = 1.0
 
 
 def print_events(planner: Planner, plan: PlanView, *, as_json: bool) -> str:
-    """Print the events of a plan until it has ended, first those that were; returns its state."""
+    """Print the events of a plan until it has ended, the earlier ones first. Returns its state."""
     console = Terminal(highlight=False)
     if not as_json:
         console.print(Text(plan.plan_id, "bold"), Text(plain(plan.goal), "dim"), soft_wrap=True)
@@ -44,7 +44,7 @@ def print_events(planner: Planner, plan: PlanView, *, as_json: bool) -> str:
 
 
 def _tell_gap(planner: Planner, plan: PlanView, event: PlanEvent) -> None:
-    """Say on standard error that events are missing, and how the plan is."""
+    """Print on standard error that events are missing, with the state of the plan."""
     found = planner.plan(plan.plan_id) or plan
     done = found.counts.get(StepState.DONE, 0)
     how = f"The plan is {found.state}, with {done} of {len(found.steps)} steps done."
@@ -59,7 +59,7 @@ def _document(event: PlanEvent) -> dict[str, Any]:
 def _has_ended(planner: Planner, plan: PlanView) -> bool:
     try:
         return _state(planner, plan) in PLAN_ENDS
-    except Away:  # whoever reads the events says so, where it lasts
+    except Away:  # a longer outage is reported by the reader of events
         return False
 
 

@@ -1,4 +1,4 @@
-"""A goal on the command line: its JSON and its sources, read or refused in a sentence."""
+"""A goal on the command line: reads its JSON and its sources, or refuses them with a sentence."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from worker.streams.decode import read_goal
 from worker.streams.inbox import StreamEntry
 
 NUMBER = re.compile(r"-?[0-9]{1,18}")
-ADDED_TO = ("context", "gap_report", "limits")  # what options and sources put more into
+ADDED_TO = ("context", "gap_report", "limits")  # fields that options and sources extend
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What CI wrote, and what people wish."""
+    """The reports of CI, and the wishes of people."""
 
     junit: Path | None
-    tests: Sequence[str]  # of the report, those whose name has one of these; all, where nothing is named
+    tests: Sequence[str]  # parts of names of the report's tests; all tests if empty
     sarif: Sequence[Path]
     roadmap: Path | None
     inbox: Path | None
 
 
 def read_report(sources: Sources) -> junit.JUnitReport | None:
-    """Read the JUnit report of `sources`, those of its tests that are chosen; raises Failure if that cannot be."""
+    """Return the JUnit report of `sources` with the chosen tests. Raises Failure if it cannot be read."""
     if sources.tests and not sources.junit:
         raise Failure.of("no_report", "--test chooses among the tests of --from-junit.", USAGE)
     if not sources.junit:
@@ -57,7 +57,7 @@ def read_report(sources: Sources) -> junit.JUnitReport | None:
 
 
 def holdout_of(text: str | None) -> str | None:
-    """Return the digest of tests that are held out: as it is given, or of what lies at the path; raises Failure."""
+    """Return the digest of held-out tests: as given, or of the files at the path. Raises Failure."""
     from worker.controller.holdout import digest_of
 
     if not text or text.startswith("sha256:"):
@@ -67,7 +67,7 @@ def holdout_of(text: str | None) -> str | None:
 
 
 def guessed_by(report: junit.JUnitReport | None, said: Mapping[str, Any]) -> frozenset[str]:
-    """Name what the report alone says of a goal's sentence and language, where a checkout knows better."""
+    """Return the fields of a goal that only the report defines: a checkout knows goal sentence and language better."""
     named = said.keys() | (said.get("context") or {}).keys()
     return frozenset({"goal", "language"} - named) if report else frozenset()
 
@@ -79,7 +79,7 @@ def with_sources(
     kind: str | None,
     allowed: Sequence[Any] | None,
 ) -> dict[str, Any] | goal.Nothing:
-    """Put what the sources say into a goal; Nothing where there is nothing wrong."""
+    """Return a goal with the content of the sources; Nothing if they have no failures."""
     folder, may_change = Path.cwd(), allowed or body.get("allowed_files") or []
     said = _read_sources(sources, report, folder, may_change)
     try:
@@ -113,7 +113,7 @@ def _read_sources(
 
 
 def with_folder(body: dict[str, Any], folder: Path, kind: str | None) -> dict[str, Any]:
-    """Have a goal take up the reviewed plan of a folder; what the goal says stands. Raises Failure."""
+    """Return a goal that continues the reviewed plan of a folder; fields of the goal have priority. Raises Failure."""
     if (kind or body.get("kind") or review_folder.KIND) != review_folder.KIND:
         raise Failure.of("wrong_kind", "--dir takes up a reviewed plan: say --kind reviewed_plan.", USAGE)
     with refused("invalid_folder", f"{folder}: "):
@@ -124,7 +124,7 @@ def with_folder(body: dict[str, Any], folder: Path, kind: str | None) -> dict[st
 
 
 def limits_of(said: Sequence[str]) -> dict[str, int]:
-    """Read limits such as `tokens=50000`; raises Failure with the names that there are."""
+    """Return limits such as `tokens=50000` as numbers. Raises Failure with the valid names."""
     found = {}
     for each in said:
         name, _, number = each.partition("=")
@@ -136,9 +136,11 @@ def limits_of(said: Sequence[str]) -> dict[str, int]:
 
 
 def fill_in(body: Mapping[str, Any], guessed: Collection[str], *, quiet: bool, always: bool) -> Filling:
-    """Fill in what the current folder and the CI job know; unless `quiet`, a person and the job's log are told.
+    """Fill in the facts of the current folder and the CI job.
 
-    With `always` whoever reads standard error is. What was `guessed` gives way to what the checkout knows.
+    Unless `quiet`, they are printed for a person or a job's log.
+
+    With `always` they are printed to standard error in any case. Facts of the checkout replace `guessed` ones.
     """
     job = job_of(os.environ)
     filling = fill(body, Path(), job, guessed)
@@ -151,7 +153,7 @@ def fill_in(body: Mapping[str, Any], guessed: Collection[str], *, quiet: bool, a
 
 
 def propose_commands(body: Mapping[str, Any], *, quiet: bool) -> tuple[str, ...]:
-    """Return, and unless `quiet` print, which options the instructions of the current repository propose."""
+    """Return, and print unless `quiet`, the options that the instructions of the current repository suggest."""
     notes = tuple(propose(body, Path()))
     for note in () if quiet else notes:
         line(note, err=True)
@@ -159,7 +161,7 @@ def propose_commands(body: Mapping[str, Any], *, quiet: bool) -> tuple[str, ...]
 
 
 def note_delivery(planner: Planner, body: Mapping[str, Any], *, quiet: bool) -> str:
-    """Return, and unless `quiet` print, that no controller delivers, if the goal asks for that; else an empty text."""
+    """Return, and print unless `quiet`, that no controller delivers, if the goal asks for it; else an empty text."""
     delivery = body.get("delivery")
     if not (isinstance(delivery, dict) and delivery.get("push")):
         return ""
@@ -179,7 +181,7 @@ def note_delivery(planner: Planner, body: Mapping[str, Any], *, quiet: bool) -> 
 
 
 def note_flaky(report: junit.JUnitReport, *, quiet: bool) -> str:
-    """Name the tests of a report that failed and then passed; unless `quiet`, standard error shows the sentence."""
+    """Return a sentence with the tests of a report that failed and then passed; unless `quiet`, it is printed."""
     sentence = f"No failing tests, since they passed when they were run again: {', '.join(report.flaky)}."
     if not quiet:
         line(sentence, err=True)
@@ -191,7 +193,7 @@ def _shown(value: Any) -> str:
 
 
 def from_text(text: bytes) -> dict[str, Any]:
-    """Read a goal's JSON object."""
+    """Return a goal's JSON object."""
     try:
         body = codec.loads(text)
     except codec.DecodeError as error:
@@ -205,9 +207,9 @@ def from_text(text: bytes) -> dict[str, Any]:
 
 
 def named(body: dict[str, Any], sources: Sources) -> tuple[dict[str, Any], bool]:
-    """Name a goal of a test report or log, or of a CI job, by its content; returns whether that was done.
+    """Return a goal with an id from its content, if it comes from a report or a CI job, and whether the id was added.
 
-    A goal that has an id keeps it, and of one that does not say its commit nobody knows whether it is the same.
+    A goal with an id keeps it. A goal without a commit gets no id, because it may be another one.
     """
     if body.get("goal_id") or not (sources.junit or sources.sarif or job_of(os.environ)):
         return body, False
@@ -216,7 +218,7 @@ def named(body: dict[str, Any], sources: Sources) -> tuple[dict[str, Any], bool]
 
 
 def encode(body: Mapping[str, Any], max_bytes: int) -> tuple[bytes, str]:
-    """Encode a goal that the worker can read, and tell its digest; raises Failure with every error."""
+    """Return a goal as JSON that the worker can read, and its digest. Raises Failure with every error."""
     data = codec.dumps(body)
     answer = read_goal(StreamEntry("", b"", {b"data": data}), max_bytes)
     if isinstance(answer, Problem):

@@ -1,4 +1,4 @@
-"""The options that say which plans are meant, as `planner plans` and commands about several plans have them."""
+"""The options that select plans, for `planner plans` and for commands about several plans."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ IdPrefix = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The options by which a command chooses plans that are there."""
+    """The options of a command that select current plans."""
 
     state: State = None
     kind: OfKind = None
@@ -46,9 +46,9 @@ class Chosen:
     yes: Yes = False
 
     def plans(self, aim: Aim, queue: str | None = None) -> PlanFilter | None:
-        """Make a filter of the options; None where none but --tenant is given, which has a meaning of its own.
+        """Return a filter of the options; None if only --tenant is given, which has another meaning.
 
-        Raises Failure where what the command is about is said otherwise, too.
+        Raises Failure if the target of the command is given in another way, too.
         """
         if not any((self.state, self.kind, self.repo, self.rule, self.waiting, self.since)):
             return None
@@ -60,7 +60,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The options by which plans are listed."""
+    """The options that select the listed plans."""
 
     state: State = None
     kind: OfKind = None
@@ -74,7 +74,7 @@ class Listed:
     text: WithText = ""
 
     def plans(self) -> PlanFilter:
-        """Make a filter of the options; raises Failure for a word that none of them knows."""
+        """Return a filter of the options. Raises Failure for an unknown word."""
         from schemas.base import GoalKind, PlanState
         from worker.store.plan_lists import PlanFilter
 

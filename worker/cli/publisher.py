@@ -1,4 +1,4 @@
-"""Commands of operators to a planner, and what it says of them."""
+"""Sends commands of operators to a planner, and returns their results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHOWN = 20  # of those that were refused
 
 
 def command(planner: Planner, **fields: Any) -> dict[str, Any]:
-    """Put a command where it is obeyed; returns the event that answers it, as JSON."""
+    """Publish a command. Returns the event that answers it, as JSON."""
     (event,) = commands(planner, [fields])
     if event is None:
         detail = f"No worker took the command in {ANSWER_S:g} s. Is one running (`planner worker`)?"
@@ -33,7 +33,7 @@ def command(planner: Planner, **fields: Any) -> dict[str, Any]:
 
 
 def commands(planner: Planner, wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
-    """Put commands where they are obeyed; returns the event that answers each, None where no worker has."""
+    """Publish commands. Returns the event that answers each, None if no worker has answered."""
     try:
         made = [Command(command_id=uuid.uuid4().hex, **fields) for fields in wanted]
     except ValidationError as error:
@@ -43,9 +43,9 @@ def commands(planner: Planner, wanted: Sequence[Mapping[str, Any]]) -> list[dict
 
 
 def command_plans(name: str, wanted: PlanFilter, *, yes: bool, as_json: bool, **said: Any) -> int:
-    """Send the command `name` to every plan that fits and has not ended, `resume` to those that are paused.
+    """Send the command `name` to every live plan that matches, `resume` to the paused ones.
 
-    Returns exit code 1 where some were refused, or where no worker answered; asks first, unless `yes`.
+    Returns exit code 1 if some were refused, or if no worker answered. Asks first, unless `yes`.
     """
     with open_planner(block_s=ANSWER_S) as planner:
         found = [plan for plan in planner.plans(wanted) if plan.state not in PLAN_ENDS]
@@ -75,7 +75,7 @@ def command_plans(name: str, wanted: PlanFilter, *, yes: bool, as_json: bool, **
 
 
 def _may_go(name: str, count: int, *, as_json: bool) -> bool:
-    """Ask; raises Failure where nobody can be asked."""
+    """Ask for a confirmation. Raises Failure without a terminal."""
     if as_json or not sys.stdin.isatty():
         raise Failure.of("not_asked", f"This affects {count} plans, and no terminal can confirm it: add --yes.", USAGE)
     return confirm(f"{name.capitalize()} {count} plans?")

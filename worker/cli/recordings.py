@@ -1,4 +1,4 @@
-"""Plans as they were recorded: exports in files and folders, and those that a planner writes now."""
+"""Recorded plans: exports in files and folders, and those that a planner writes now."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ HELP = "Plans, files of `planner export` (without --log), folders of such files;
 def read_recordings(
     names: Sequence[str], tenant: str, wanted: PlanFilter | None = None
 ) -> Iterator[tuple[str, RecordedPlan | str]]:
-    """Read plans that are named, or that a planner has and that are wanted, one at a time.
+    """Yield the named plans, or the wanted ones of a planner, one at a time.
 
-    If one of several cannot be read a sentence says why, and the others go on. Raises Failure if no planner answers, if
-    the only name that is given means nothing, and for a folder without exports.
+    If one of several cannot be read, a sentence has the reason, and the others continue. Raises Failure if no planner
+    answers, if the only given name is unknown, and for a folder without exports.
     """
     from tasks.record.recorded_plan import NoExport, RecordedPlan
 
@@ -58,7 +58,7 @@ def _sources(name: str) -> list[str]:
 
 
 def _read_export(source: str, ask: Callable[[], Planner], tenant: str) -> bytes:
-    """Read the export of a plan from its file, or from the planner that is asked; raises Failure."""
+    """Return the export of a plan from its file, or from the planner. Raises Failure."""
     if source == "-" or "/" in source or source.endswith((".json", ".jsonl")) or is_file(source):
         return read_source(source, MAX_EXPORT_BYTES)
     planner, pieces, size = ask(), list[bytes](), 0

@@ -1,4 +1,4 @@
-"""What a command is about: one plan, or every plan of a scope; and until when."""
+"""The target of a command: one plan, or every plan of a scope; and its end time."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from worker.client.planner import Planner
 
 PLAN_HELP = "The id of a plan, its beginning, or a goal's id."
-MOST_COMPLETIONS = 100  # the newest plans, of which a shell offers those that fit
+MOST_COMPLETIONS = 100  # the newest plans, from which a shell offers the matching ones
 
 
 def complete_plan(incomplete: str) -> list[tuple[str, str]]:
-    """List the newest plans that begin like that, each with its state, for a shell's completion.
+    """Return the newest plans with this prefix, each with its state, for a shell's completion.
 
-    Lists none where no server answers.
+    Returns none if no server answers.
     """
     begin = incomplete if incomplete.startswith("plan_"[: len(incomplete)]) else f"plan_{incomplete}"
     try:
@@ -53,7 +53,7 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def find(planner: Planner, prefix: str, tenant: str = NO_TENANT, *, activity: bool = False) -> PlanView:
-    """Return the plan that `prefix` means, with `activity` what its steps do; raises Failure for none and several."""
+    """Return the plan for `prefix`, with the activity of its steps on request. Raises Failure for none and several."""
     from schemas.envelope import FieldError
 
     view = planner.plan(planner.resolve(prefix, tenant), activity=activity)
@@ -67,7 +67,7 @@ def find(planner: Planner, prefix: str, tenant: str = NO_TENANT, *, activity: bo
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How far a command reaches, and what it names there."""
+    """The scope of a command, and the name of its target."""
 
     scope: Scope
     plan: str | None = None
@@ -83,7 +83,7 @@ class Target:
 
 
 def one_plan(plan: str, step: str | None = None, owner: str = NO_TENANT) -> Target:
-    """Aim at a plan, or at one of its steps."""
+    """Return a plan, or one of its steps, as a target."""
     from schemas.command import Scope
 
     return Target(Scope.STEP if step else Scope.PLAN, plan=plan, owner=owner)
@@ -91,7 +91,7 @@ def one_plan(plan: str, step: str | None = None, owner: str = NO_TENANT) -> Targ
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """The options that say how far a command reaches: to one plan, or to every plan of a scope."""
+    """The options for the scope of a command: one plan, or every plan of a scope."""
 
     plan: AnyPlan = None
     repository: Repository = None
@@ -99,7 +99,7 @@ class Aim:
     everyone: Everyone = False
 
     def target(self, queue: str | None = None) -> Target:
-        """Take the one that was named; raises Failure for none and for several."""
+        """Return the named target. Raises Failure for none and for several."""
         from schemas.command import Scope
 
         named = [Target(Scope.PLAN, plan=self.plan)] if self.plan else []
@@ -114,7 +114,7 @@ class Aim:
 
 
 def moment(text: str | None, option: str = "--until") -> datetime | None:
-    """Read an option that looks forward: a time such as 2026-11-21T20:30:00Z, or a length such as 2h."""
+    """Return the value of an option about the future: a time such as 2026-11-21T20:30:00Z, or a duration such as 2h."""
     if text is None:
         return None
     now = datetime.now(UTC)
@@ -125,14 +125,14 @@ def moment(text: str | None, option: str = "--until") -> datetime | None:
 
 
 def past(option: str, text: str | None) -> datetime | None:
-    """Read an option that looks back: a time such as 2026-11-21T20:30:00Z, or a length such as 2h."""
+    """Return the value of an option about the past: a time such as 2026-11-21T20:30:00Z, or a duration such as 2h."""
     if text is None:
         return None
     return datetime.now(UTC) - length if (length := _length(text)) else _time(option, text)
 
 
 def span(option: str, text: str) -> timedelta:
-    """Read an option that is a length such as 2h."""
+    """Return the value of an option that is a duration such as 2h."""
     if found := _length(text):
         return found
     raise Failure.of("wrong_time", f"{option} {text!r} is no length such as 30m, 2h or 1d.", USAGE)
@@ -153,7 +153,7 @@ def _time(option: str, text: str) -> datetime:
 
 
 def may_go(name: str, target: Target, *, yes: bool, as_json: bool) -> bool:
-    """Ask before a command that ends all plans; raises Failure where nobody can be asked."""
+    """Ask before a command that ends all plans. Raises Failure without a terminal."""
     from schemas.command import Scope
 
     if yes or target.scope is not Scope.ALL:

@@ -1,4 +1,4 @@
-"""Waiting for the end of a goal's plan: by the goal's record, which a producer may read, and telling what happens."""
+"""Waits for the end of a goal's plan by the goal's record, which a producer may read, and prints the progress."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 LENGTH = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhd]?)")
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 LOOK_S = 1.0  # at first; then ever more seldom
-LAST_S = 3.0  # for the events of a plan whose end is known already
+LAST_S = 3.0  # time for the events of an ended plan
 AWAY_S = 1.0  # between two looks for a server that is away
 UNPLANNED_S = 10.0  # until a wait prints that no worker has planned the goal
 UNPLANNED = (
@@ -34,7 +34,7 @@ WITHOUT_A_PLAN = (GoalVerdict.REJECTED, GoalVerdict.NOTHING_TO_DO)
 
 
 def seconds(text: str) -> float:
-    """Read a length such as 60, 90s, 30m or 2h as seconds; raises Failure."""
+    """Return a duration such as 60, 90s, 30m or 2h in seconds. Raises Failure."""
     found = LENGTH.fullmatch(text)
     if not found:
         raise Failure.of("wrong_time", f"--timeout {text!r} is no length such as 60, 90s, 30m or 2h.", USAGE)
@@ -42,12 +42,12 @@ def seconds(text: str) -> float:
 
 
 def is_over(answer: GoalAnswer) -> bool:
-    """Return whether nothing more will become of a goal."""
+    """Return whether a goal has its final state."""
     return bool(answer.state) or answer.verdict in WITHOUT_A_PLAN
 
 
 def wait_for(planner: Planner, sent: Sent, timeout_s: float) -> GoalAnswer:
-    """Return the planner's verdict on a goal; raises Failure where none comes."""
+    """Return the planner's verdict on a goal. Raises Failure if there is none in time."""
     answer = planner.verdict(sent, timeout_s)
     if answer is None:
         detail = f"No verdict on goal {sent.goal_id} within {timeout_s:g} s. Is a worker running (`planner worker`)?"
@@ -56,7 +56,7 @@ def wait_for(planner: Planner, sent: Sent, timeout_s: float) -> GoalAnswer:
 
 
 def errors_of(planner: Planner, answer: GoalAnswer) -> list[dict[str, str]]:
-    """List what was wrong with a REJECTED goal: its plan keeps that, and a gateway tells it with the verdict."""
+    """Return the errors of a REJECTED goal: its plan stores them, and a gateway returns them with the verdict."""
     if answer.errors or not answer.plan_id:
         return list(answer.errors)
     try:
@@ -68,20 +68,20 @@ def errors_of(planner: Planner, answer: GoalAnswer) -> list[dict[str, str]]:
 
 
 def result_of(planner: Planner, answer: GoalAnswer) -> dict[str, Any] | None:
-    """Return the result of a goal's plan; None where there is no plan, or this user may not read plans."""
+    """Return the result of a goal's plan; None if there is no plan, or this user may not read plans."""
     if not answer.plan_id or answer.verdict is GoalVerdict.NOTHING_TO_DO:
         return None
     try:
         plan = planner.plan(answer.plan_id)
         return planner.result(plan).model_dump(mode="json") if plan else None
-    except Trouble:  # what came of the goal counts for more
+    except Trouble:  # the result of the goal is more important
         return None
 
 
 class EndWait:
-    """Waits until the plan of a goal has ended; a server that is away meanwhile is waited for.
+    """Waits until the plan of a goal has ended, also during an outage of the server.
 
-    What happens is told on standard error: the plan's events where they may be read, else what its record says.
+    Progress is printed on standard error: the plan's events if they are readable, else the state in its record.
     """
 
     def __init__(self, planner: Planner, sent: Sent, timeout_s: float) -> None:
@@ -92,11 +92,11 @@ class EndWait:
         self._events: PlanEvents | None = None
         self._standing: StandingWatch | None = None
         self._refused = False  # whether this user may not read plans
-        self._known: tuple[str, ...] = ()  # what was told of the record
+        self._known: tuple[str, ...] = ()  # the printed parts of the record
         self._is_noted = False  # whether it was printed that no worker plans the goal
 
     def result(self) -> GoalAnswer | None:
-        """Return what the record says once the plan has ended, or when the time is up; None without a verdict."""
+        """Return the record after the plan's end or the timeout; None without a verdict."""
         answer: GoalAnswer | None = None
         try:
             answer = self._ask(self._verdict)
@@ -111,14 +111,14 @@ class EndWait:
         return answer
 
     def look_again(self, answer: GoalAnswer | None) -> str:
-        """Return how to see what becomes of the goal, with the rights that there are."""
+        """Return how to see the result of the goal later, with the user's rights."""
         whose = "" if self._sent.tenant == NO_TENANT else f" --tenant {quote(self._sent.tenant)}"
         what = "watch" if self._events else "summary"
         stays = "The plan goes on" if answer and answer.plan_id else "The goal still waits to be planned"
         return f"{stays}. Look again: planner {what} {quote(self._sent.goal_id)}{whose}"
 
     def _ask(self, ask: Callable[[], T]) -> T | None:
-        """Ask the server, again and again while it is away; None when the time is up."""
+        """Ask the server, repeatedly during an outage; None at the timeout."""
         told = ""
         while True:
             try:
@@ -135,7 +135,7 @@ class EndWait:
                 return found
 
     def _verdict(self) -> GoalAnswer | None:
-        """Wait for the verdict on the goal, and print once if no worker gives one soon."""
+        """Wait for the verdict on the goal, and print once if no worker plans it soon."""
         soon = 0.0 if self._is_noted else UNPLANNED_S
         if soon and (answer := self._planner.verdict(self._sent, min(soon, self._left()))):
             return answer
@@ -151,7 +151,7 @@ class EndWait:
         return self._planner.goal(self._sent.goal_id, self._sent.tenant)
 
     def _pause(self, length_s: float = 0.0) -> bool:
-        """Sleep until the next look; returns whether there is time left."""
+        """Sleep until the next look. Returns whether time is left."""
         now = time.monotonic()
         left = self._end - now
         if left <= 0:
@@ -160,14 +160,14 @@ class EndWait:
         return True
 
     def _tell(self, answer: GoalAnswer) -> GoalAnswer:
-        """Return what is new."""
+        """Print the news, and return the answer."""
         if answer.plan_id and answer.verdict is not GoalVerdict.NOTHING_TO_DO and not self._refused:
             try:
                 self._tell_events(answer.plan_id, LAST_S if is_over(answer) else 0.0)
             except NoRight:
                 self._refused, self._events = True, None
             except Trouble:
-                return answer  # whoever looks at the record next says so
+                return answer  # the next look at the record reports it
         if self._events is None:
             self._tell_record(answer)
         return answer

@@ -1,4 +1,4 @@
-"""The goal that a rule would make of an event, with sample words and files, and what a worker would refuse of it."""
+"""The goal that a rule would make of an event, with sample words and files, and its errors by a worker's check."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ WORD = "sample"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A goal, and what a worker with these settings would find wrong with it."""
+    """A goal, and its mistakes by the check of a worker with these settings."""
 
     goal: dict[str, Any]
     mistakes: tuple[str, ...]
 
 
 def sample_of(rule: Rule) -> dict[str, Any]:
-    """Make the goal of a rule; of its expressions each is a sample word, of a listing each glob has a sample file."""
+    """Return the goal of a rule: a sample word for each expression, a sample file for each glob of a listing."""
     context: dict[str, Any] = {"base_sha": SAMPLE_COMMIT} if rule.base_sha else {}
     if rule.files or rule.files_from:
         context["files"] = [_file(each) if is_glob(each) else each for each in rule.allowed_files]
@@ -45,7 +45,7 @@ def _with_words(template: str) -> str:
 
 
 def check_goal(goal: dict[str, Any], settings: Settings) -> Checked:
-    """Check a goal as a worker does that plans it; raises WrongTools."""
+    """Check a goal as a worker would before planning. Raises WrongTools."""
     read = read_goal(StreamEntry("", b"", {b"data": codec.dumps(goal)}), settings.max_goal_bytes, strict=True)
     if isinstance(read, Problem):
         return Checked(goal, tuple(f"{each.pointer}: {each.message}" for each in read.errors) or (read.detail,))
@@ -60,6 +60,6 @@ def check_goal(goal: dict[str, Any], settings: Settings) -> Checked:
 
 
 def _file(glob: str) -> str:
-    """Name a file that a glob means."""
+    """Return the name of a file that a glob matches."""
     name = re.sub(r"\*\*/", "", glob)
     return re.sub(r"\[[^\]]*\]|[*?]", WORD[0], re.sub(r"\*\*$", f"{WORD}.py", name))

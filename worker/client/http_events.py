@@ -1,4 +1,4 @@
-"""The events of a plan over HTTP: server-sent events, read by a thread and resumed where a connection was lost."""
+"""The events of a plan over HTTP: server-sent events, read by a thread, and resumed after a lost connection."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from worker.client.http_link import FIRST_PAUSE_S, GatewayLink
 from worker.client.planner import ENDS, GAP, Away, PlanEvent, Trouble
 
 QUIET_S = 45.0  # after which a connection is taken for lost: a comment comes every 15 s
-RETRY_S = 2.0  # at most between two connections, unless the gateway says more
-AWAY_S = 30.0  # for which a gateway may be away before that is told
+RETRY_S = 2.0  # maximum pause between two connections, unless the gateway asks for more
+AWAY_S = 30.0  # time of an outage before it is reported
 
 
 class HttpEvents:
@@ -32,7 +32,7 @@ class HttpEvents:
         self.ended = False
 
     def read(self, wait_s: float = 0.0) -> list[PlanEvent]:
-        """Take what has come; raises Trouble once a gateway is away for long, after which it may be asked again."""
+        """Return the events so far. Raises Trouble after a long outage; then it may be called again."""
         if self._reader is None:
             self._reader = Thread(target=self._follow, name="events", daemon=True)
             self._reader.start()
@@ -49,7 +49,7 @@ class HttpEvents:
             found.append(came)
 
     def close(self) -> None:
-        """End the connection, for which the thread may be waiting."""
+        """Close the connection, which the thread may be waiting for."""
         self._done.set()
         if self._socket:
             with suppress(OSError):  # it is closed already
@@ -75,7 +75,7 @@ class HttpEvents:
             pause = min(2 * pause, RETRY_S)
 
     def _connection(self) -> Iterator[PlanEvent | None]:
-        """Yield the events of one connection, and None for each sign of life beside them."""
+        """Yield the events of one connection, and None for each other sign of life."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": self._last} if self._last else {})}
         with self._link.stream("/v1/events", {"plan": self._plan_id}, headers, QUIET_S) as answer:
             self._socket = answer.extensions["network_stream"].get_extra_info("socket")
@@ -95,7 +95,7 @@ class HttpEvents:
 
 
 def events_of(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield (id, event, data) of a stream of server-sent events; a comment as an event without anything."""
+    """Yield (id, event, data) of a stream of server-sent events; a comment becomes an empty event."""
     position = kind = ""
     data: list[str] = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""The key that a gateway is shown: one that is given, or one that a CI job gets for the OIDC token of its platform."""
+"""The key for a gateway: a given one, or one that a CI job receives for the OIDC token of its platform."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from worker.client.planner import NoRight, WrongUse
 from worker.settings.settings import Settings
 
 TOKEN_URL, TOKEN_KEY = "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
-SHOWN = re.compile(r"[\x21-\x7e]{1,8192}")  # what can stand in a header
+SHOWN = re.compile(r"[\x21-\x7e]{1,8192}")  # characters of a header
 AGAIN = (httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS)
-MARGIN_S = 60.0  # before a key ends another one is asked for
+MARGIN_S = 60.0  # time before a key's end at which another one is requested
 NO_KEY = (
     "PLANNER_URL names a planner, and it wants a key: set PLANNER_API_KEY or PLANNER_API_KEY_FILE."
     " A CI job may show the token of its platform instead (docs/ci.md)."
@@ -38,7 +38,7 @@ class _Issued(BaseModel):
 
 
 class GatewayKey:
-    """The key that is shown at `url`; what can go wrong with a token never quotes it."""
+    """The key for the gateway at `url`; errors about a token never contain it."""
 
     def __init__(self, settings: Settings, url: str) -> None:
         self._url, self._audience = url, settings.oidc_audience or url
@@ -54,11 +54,11 @@ class GatewayKey:
 
     @property
     def is_given(self) -> bool:
-        """Whether the key was set, so that no other one can be had."""
+        """Whether the key was configured, so that no other one can be requested."""
         return self._fixed is not None
 
     def show(self, client: httpx.Client) -> str:
-        """Return the key; one for a token is asked for when there is none, or when it ends soon."""
+        """Return the key; for a token, a key is requested if there is none or it expires soon."""
         if self._fixed:
             return self._fixed
         with self._lock:
@@ -68,7 +68,7 @@ class GatewayKey:
             return self._key
 
     def forget(self) -> None:
-        """Ask for another key next time."""
+        """Request another key next time."""
         self._until = 0.0
 
     def _exchange(self, client: httpx.Client) -> _Given:
@@ -85,7 +85,7 @@ class GatewayKey:
         return given
 
     def _issued(self, client: httpx.Client) -> str:
-        """Ask GitHub for the token of this job."""
+        """Request the token of this job from GitHub."""
         url, key = self._issuer
         try:
             answer = client.get(

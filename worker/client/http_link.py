@@ -1,4 +1,4 @@
-"""A connection to a gateway: requests with their key, and what goes wrong there in sentences."""
+"""A connection to a gateway: sends requests with their key, and reports errors in sentences."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from worker.client.planner import Away, NoRight, NotFound, Refused, Trouble, Wro
 from worker.host.code_version import CODE_VERSION
 from worker.settings.settings import Settings
 
-TIMEOUT_S = 15.0  # beyond what a request asks the gateway to wait
+TIMEOUT_S = 15.0  # in addition to the time that the gateway was asked to wait
 CONNECT_S = 5.0
-PATIENCE_S = 5.0  # in which a request that was not answered is sent again
+PATIENCE_S = 5.0  # time in that unanswered requests are repeated
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 30.0
-LATER = frozenset({408, 425, 429, 500, 502, 503, 504})  # the same request may go well later
-FINAL = "tenant_full"  # the code of what is no better soon
+LATER = frozenset({408, 425, 429, 500, 502, 503, 504})  # the same request may succeed later
+FINAL = "tenant_full"  # code of a refusal that lasts
 KINDS: Mapping[int, type[Refused]] = {400: WrongUse, 401: NoRight, 403: NoRight, 404: NotFound, 422: WrongUse}
 
 
 class GatewayLink:
-    """The gateway that the settings name; every request may be sent twice, as the contract allows."""
+    """The gateway in the settings; every request may be sent twice, as the contract permits."""
 
     def __init__(self, settings: Settings, patience_s: float = PATIENCE_S) -> None:
         self.url = str(settings.url).rstrip("/")
@@ -46,7 +46,7 @@ class GatewayLink:
         self._client.close()
 
     def get(self, path: str, **params: Any) -> Any:
-        """Read a document."""
+        """Return a document."""
         return self.ask("GET", path, params=params)
 
     def ask(
@@ -59,9 +59,9 @@ class GatewayLink:
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
     ) -> Any:
-        """Return the JSON that answers a request, sent again for a while where it was not; raises Trouble.
+        """Return the JSON response to a request, which is repeated for a while without a response. Raises Trouble.
 
-        `wait_s` is how long the gateway was asked to wait before it answers.
+        `wait_s` is the time that the gateway was asked to wait before it answers.
         """
         end, pause = time.monotonic() + self._patience_s, FIRST_PAUSE_S
         while True:
@@ -81,7 +81,7 @@ class GatewayLink:
     def stream(
         self, path: str, params: Mapping[str, Any], headers: Mapping[str, str], quiet_s: float = TIMEOUT_S
     ) -> Iterator[httpx.Response]:
-        """Read an answer as it comes, of which nothing may come for `quiet_s`; raises Trouble, in the block too."""
+        """Yield a response as it arrives, with at most `quiet_s` of silence. Raises Trouble, also inside the block."""
         with self._asked("GET", path, None, params, headers, quiet_s - TIMEOUT_S) as answer:
             yield answer
 
@@ -116,7 +116,7 @@ class GatewayLink:
             raise self._unanswered(error) from error
 
     def _check(self, answer: httpx.Response) -> None:
-        """Raise the Trouble that an answer tells."""
+        """Raise the Trouble in a response."""
         if answer.is_success:
             return
         if answer.is_redirect:
@@ -126,7 +126,7 @@ class GatewayLink:
         kind: type[Trouble] = KINDS.get(answer.status_code, Refused)
         try:
             problem = Problem.model_validate_json(answer.content)
-        except ValidationError:  # of a proxy, or of something that is no planner
+        except ValidationError:  # from a proxy, or from another program than a planner
             detail = f"{self._who} answered {answer.status_code} {answer.reason_phrase}: is PLANNER_URL right?"
             problem, kind = Problem.of("no_planner", detail, status=answer.status_code), Trouble
         if answer.status_code in LATER and problem.code != FINAL:

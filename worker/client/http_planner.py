@@ -1,4 +1,4 @@
-"""A planner that is asked over HTTP, by its gateway; docs/http.md says what it answers."""
+"""A planner over HTTP, by its gateway; docs/http.md describes the answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from worker.store.sums import Wanted
 
 MOST_ITEMS = 500  # of one answer
 LOOK_S = 0.2  # between two looks, at first
-MOST_WAIT_S = 30.0  # that a gateway waits for a verdict
+MOST_WAIT_S = 30.0  # maximum time that a gateway waits for a verdict
 COMMAND_REFUSED = "command_refused"
 AT_ONCE = 8  # commands on their way
 PIECE = 1024 * 1024  # of a log, in bytes
@@ -44,7 +44,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def _read(model: type[M], said: Any) -> M:
-    """Read what a gateway says, which may be newer and say more."""
+    """Return a gateway's answer as a model; fields of newer gateways are ignored."""
     return model.model_validate(said, extra="ignore")
 
 
@@ -58,7 +58,7 @@ class HttpPlanner:
     def publish(
         self, data: bytes, goal_id: str | None, tenant: str | None, digest: str | None = None, *, once: bool = False
     ) -> Sent:
-        """Hand in a goal; one without an id gets one, so that it may be sent twice."""
+        """Submit a goal; without an id it gets one, so that it may be sent twice."""
         owner = tenant or NO_TENANT
         if goal_id and once and self.goal(goal_id, owner):
             return Sent(None, goal_id, owner)
@@ -75,7 +75,7 @@ class HttpPlanner:
         return Sent(said.get("entry") or "", named, owner, None if once else digest)
 
     def verdict(self, sent: Sent, timeout_s: float) -> GoalAnswer | None:
-        """Ask what became of a goal; as long as nothing has, hand it in again and have the gateway wait."""
+        """Return the verdict on a goal; before there is one, submit it again and let the gateway wait."""
         since, body = time.monotonic(), self._bodies.get(sent.goal_id)
         while True:
             answer = self.goal(sent.goal_id, sent.tenant)
@@ -87,20 +87,20 @@ class HttpPlanner:
             if body is not None:
                 wait_s = round(min(timeout_s - waited, MOST_WAIT_S), 3)
                 self._link.ask("POST", "/v1/goals", data=body, params={"wait": wait_s}, wait_s=wait_s)
-            else:  # others had sent it
+            else:  # another process had sent it
                 time.sleep(min(pause_s(waited, LOOK_S), timeout_s - waited))
 
     def goal(self, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | None:
-        """Ask what became of a goal."""
+        """Return the state of a goal."""
         whose = None if tenant == NO_TENANT else tenant
         try:
             said = self._link.get("/v1/goals", goal_id=goal_id, tenant=whose)
-        except (NotFound, WrongUse):  # or what cannot be the id of a goal
+        except (NotFound, WrongUse):  # or a text that cannot be the id of a goal
             return None
         return _read(GoalAnswer, {**said, "plan_id": said.get("plan_id") or "", "reason": said.get("reason") or ""})
 
     def resolve(self, prefix: str, tenant: str = NO_TENANT) -> str:
-        """Ask for the goal, then for plans."""
+        """Look for the goal, then for plans."""
 
         def find(begin: str) -> list[str]:
             return [plan.plan_id for plan in self.plans(PlanFilter(id_prefix=begin))]
@@ -113,7 +113,7 @@ class HttpPlanner:
             raise WrongUse.of("ambiguous_plan", str(error)) from error
 
     def plan(self, plan_id: str, *, activity: bool = False) -> PlanView | None:  # noqa: ARG002 (it is told anyway)
-        """Ask for a plan and its steps."""
+        """Return a plan and its steps."""
         path = f"/v1/plans/{quote(plan_id, safe='')}"
         try:
             said = self._link.get(path, include="steps")
@@ -124,16 +124,16 @@ class HttpPlanner:
         return _read(PlanView, said)
 
     def result(self, plan: PlanView) -> PlanResult:
-        """Ask for it."""
+        """Return the result of a plan."""
         return _read(PlanResult, self._link.get(f"/v1/plans/{quote(plan.plan_id, safe='')}/result"))
 
     def changes(self, plan: PlanView) -> bytes:
-        """Ask for them."""
+        """Return the diffs of a plan."""
         with self._link.stream(f"/v1/plans/{quote(plan.plan_id, safe='')}/changes.diff", {}, {}) as answer:
             return answer.read()
 
     def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:
-        """Ask for page after page."""
+        """Return the plans of one page after the other."""
         found: list[PlanSummary] = []
         cursor = None
         while most is None or len(found) < most:
@@ -145,7 +145,7 @@ class HttpPlanner:
         return found
 
     def page(self, wanted: PlanFilter, limit: int, cursor: str | None) -> Page:
-        """Ask for one page."""
+        """Return one page of plans."""
         said = self._link.get(
             "/v1/plans",
             state=wanted.state,
@@ -164,27 +164,27 @@ class HttpPlanner:
         return Page([_read(PlanSummary, each) for each in said["items"]], said["next_cursor"])
 
     def count_states(self) -> dict[str, int] | None:
-        """Ask for the counts; a key for some plans alone is not told them."""
+        """Return the counts; None for a key that sees only some plans."""
         found: dict[str, int] | None = self._link.get("/v1/plans", limit=1, include="counts").get("counts")
         return found
 
     def attempts(self, plan_id: str) -> Story:
-        """Take them from the plan's explanation."""
+        """Return the attempts from the plan's explanation."""
         said = self._link.get(f"/v1/plans/{quote(plan_id, safe='')}/explain")
         return {step["step_id"]: step["attempts"] for step in said["steps"] if step["attempts"]}
 
     def kept_goal(self, plan_id: str, from_step: str | None = None) -> KeptGoal:
-        """Ask for what the plan keeps."""
+        """Return the stored goal of a plan."""
         said = self._link.get(f"/v1/plans/{quote(plan_id, safe='')}/goal", **{"from": from_step})
         return KeptGoal(said["goal"], tuple(said["left_out"]))
 
     def export(self, plan_id: str) -> Iterator[bytes]:
-        """Hand on what the gateway sends."""
+        """Yield the gateway's response."""
         with self._link.stream(f"/v1/plans/{quote(plan_id, safe='')}/export", {}, {}) as answer:
             yield from answer.iter_bytes()
 
     def log(self, plan_id: str, first: int = 0) -> Iterator[bytes]:
-        """Take the lines out of what the gateway sends."""
+        """Yield the lines in the gateway's response."""
         path, rest = f"/v1/plans/{quote(plan_id, safe='')}/log", b""
         with self._link.stream(path, {"cursor": first}, {"Accept": JSON_LINES}) as answer:
             if not answer.headers.get("content-type", "").startswith(JSON_LINES):
@@ -202,7 +202,7 @@ class HttpPlanner:
         return HttpEvents(self._link, plan.plan_id)
 
     def command(self, commands: Sequence[Command]) -> list[dict[str, Any] | None]:
-        """Send commands, several at a time, and have the gateway wait for what becomes of each."""
+        """Send commands, several at a time; the gateway waits for the result of each."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return list(pool.map(self._command, commands))
 
@@ -218,7 +218,7 @@ class HttpPlanner:
         return {name: said[name] for name in ("type", "data")} if "type" in said else None
 
     def stats(self, wanted: Wanted) -> StatsView:
-        """Ask for the sums."""
+        """Return the sums."""
         said = self._link.get(
             "/v1/stats",
             since=rfc3339(wanted.since),
@@ -230,11 +230,11 @@ class HttpPlanner:
         return _read(StatsView, said)
 
     def queues(self) -> list[QueueView]:
-        """Ask for the queues."""
+        """Return the queues."""
         return [_read(QueueView, each) for each in self._items("/v1/queues")]
 
     def controllers(self) -> list[ControllerView]:
-        """Ask for the controllers."""
+        """Return the controllers."""
         return [_read(ControllerView, each) for each in self._items("/v1/controllers")]
 
     def _items(self, path: str) -> Iterator[Any]:

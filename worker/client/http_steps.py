@@ -1,4 +1,4 @@
-"""Steps over HTTP: claimed at a gateway, renewed, and answered for there."""
+"""Steps over HTTP: claims, renews and reports them at a gateway."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from worker.client.steps import Beat, Held, StepEntry
 from worker.store import attachments
 from worker.telemetry import tracing
 
-WAIT_S = 5  # that a gateway waits for a step: so late may a signal be noticed
+WAIT_S = 5  # maximum time that a gateway waits for a step, and maximum delay of a signal
 ROUTE = "/v1/steps:claim"
 
 
 class HttpSteps:
-    """The steps that a gateway gives to `controller`; a claim whose answer got lost is asked for again by its id."""
+    """The steps that a gateway gives to `controller`; a claim with a lost response is repeated by its id."""
 
     def __init__(self, link: GatewayLink, queues: Sequence[str], controller: str, stop: Event) -> None:
         self._link, self._queues, self._controller, self._stop = link, list(queues), controller, stop
@@ -31,11 +31,11 @@ class HttpSteps:
         self._extra: deque[StepEntry] = deque()
 
     def check(self) -> None:
-        """Look whether a gateway is there, and whether it can do its work."""
+        """Check that there is a gateway, and that it can work."""
         self._link.get("/readyz")
 
     def receive(self) -> StepEntry | None:
-        """Claim a step, which may take a while; None where there was none."""
+        """Claim a step, which may take a while; None if there was none."""
         if self._extra:
             return self._extra.popleft()
         self._claim_id = self._claim_id or uuid.uuid4().hex
@@ -55,7 +55,7 @@ class HttpSteps:
         return self._extra.popleft() if self._extra else None
 
     def _hand_back(self, steps: Sequence[Any]) -> None:
-        """Have others do what came too late for us."""
+        """Return steps that arrived too late for this controller, so that others do them."""
         for spec in steps:
             ours = {name: spec[name] for name in ("plan_id", "step_id", "attempt", "lease")}
             said = {**ours, "success": False, "released": {"reason": "the controller ends", "kind": "host"}}
@@ -71,17 +71,17 @@ class HttpSteps:
         return Beat(found["action"], int(found.get("lease_ttl_ms") or 0))
 
     def attach(self, held: Held, content: bytes, kind: Kind = "diff") -> None:
-        """Hand in an attachment of an attempt."""
+        """Submit an attachment of an attempt."""
         data = attachments.message(held.plan_id, held.step_id, held.attempt, content, kind)
         self._link.ask("POST", "/v1/attachments", data=data, headers={"Planner-Lease": held.lease})
 
     def publish(self, held: Held, data: bytes) -> None:  # noqa: ARG002 (the outcome says whose it is)
-        """Hand in an outcome."""
-        trace = tracing.traceparent()  # of our own span alone: the outcome says the rest
+        """Submit an outcome."""
+        trace = tracing.traceparent()  # only of our own span: the outcome has the rest
         self._link.ask("POST", "/v1/outcomes", data=data, headers={"traceparent": trace} if trace else None)
 
     def acknowledge(self, entry: StepEntry) -> None:
-        """Do nothing: a gateway is done with a step when its attempt ends."""
+        """Do nothing: a gateway acknowledges a step when its attempt ends."""
 
     def close(self) -> None:
         """Close the connections."""

@@ -1,4 +1,4 @@
-"""What commands ask of a planner. There are two ways to ask: by Redis, and over HTTP."""
+"""The interface of a planner for commands, with two implementations: over Redis, and over HTTP."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Trouble(PlannerError):
     """A planner did not do what it was asked; `problem` says why."""
 
     status = 500
-    event = "gateway_unavailable"  # what a controller logs that asks again
+    event = "gateway_unavailable"  # log event of a controller that retries
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.detail)
@@ -65,20 +65,20 @@ class Away(Trouble):
     retry_after_s = 0.0  # not before this is over
 
 
-ANSWER_S = 10.0  # until a command that nobody answers is given up
+ANSWER_S = 10.0  # maximum wait for the answer to a command
 SELDOM_S = 5.0  # at most between two looks
 REFUSED = "dev.planner.command.refused.v1"
-GAP = "gap"  # the name of an event that stands for those that are missing
+GAP = "gap"  # the name of an event that replaces missing ones
 ENDS = frozenset({"plan.completed", "plan.halted", "plan.rejected"})
 
 
 def pause_s(waited_s: float, least_s: float) -> float:
-    """Return how long to pause before the next look: ever longer, for the longer one has waited the less it matters."""
+    """Return the pause in s before the next look: longer after a longer wait."""
     return min(SELDOM_S, max(least_s, waited_s / 20))
 
 
 class PlanEvent(NamedTuple):
-    """One event of a plan; `what` is its type without what all types have in common."""
+    """One event of a plan; `what` is its type without the parts that all types have in common."""
 
     id: str
     what: str
@@ -86,77 +86,77 @@ class PlanEvent(NamedTuple):
 
 
 class PlanEvents(Protocol):
-    """The events of a plan from its beginning, as far as they are kept; what was read is not read again."""
+    """The stored events of a plan from its beginning; each is returned once."""
 
-    ended: bool  # once the event of its end was read
+    ended: bool  # whether the event of its end was read
 
     def read(self, wait_s: float = 0.0) -> list[PlanEvent]:
-        """Return the next events, none where none has come for `wait_s`."""
+        """Return the next events; empty if none arrived for `wait_s`."""
 
     def close(self) -> None:
-        """Follow no longer."""
+        """Stop following."""
 
 
 class Planner(Protocol):
-    """A planner, as it is asked; every method raises Trouble."""
+    """A planner for its clients; every method raises Trouble."""
 
     settings: Settings
 
     def publish(
         self, data: bytes, goal_id: str | None, tenant: str | None, digest: str | None = None, *, once: bool = False
     ) -> Sent:
-        """Hand in a goal, with `once` unless its id is known; an id that is another body's is a Trouble."""
+        """Submit a goal, with `once` only if its id is new. An id of another body is a Trouble."""
 
     def verdict(self, sent: Sent, timeout_s: float) -> GoalAnswer | None:
-        """Wait for what the planner says of a goal; None where it says nothing in time, Trouble for a dead one."""
+        """Wait for the planner's verdict on a goal; None if there is none in time, Trouble for a dead-lettered goal."""
 
     def goal(self, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | None:
-        """Return what became of a goal; None if the planner has not taken it, or has forgotten it."""
+        """Return the state of a goal; None if the planner has not taken it, or has forgotten it."""
 
     def resolve(self, prefix: str, tenant: str = NO_TENANT) -> str:
-        """Find the plan that the id of a goal or the beginning of a plan's id means; raises NotFound or WrongUse."""
+        """Return the plan for the id of a goal or the start of a plan's id. Raises NotFound or WrongUse."""
 
     def plan(self, plan_id: str, *, activity: bool = False) -> PlanView | None:
-        """Tell everything about a plan, with `activity` what its steps do now; None if there is none."""
+        """Return everything about a plan, with the activity of its steps on request; None if there is none."""
 
     def result(self, plan: PlanView) -> PlanResult:
-        """Return what a plan has done."""
+        """Return the result of a plan."""
 
     def changes(self, plan: PlanView) -> bytes:
-        """Return the diffs of what a plan landed, as far as they are kept."""
+        """Return the stored diffs of the changes that a plan landed."""
 
     def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:
-        """List plans, the newest first, at most so many."""
+        """Return plans, the newest first, at most `most`."""
 
     def page(self, wanted: PlanFilter, limit: int, cursor: str | None) -> Page:
-        """List plans behind a cursor; raises WrongUse for one that is none."""
+        """Return plans after a cursor. Raises WrongUse for an invalid one."""
 
     def count_states(self) -> dict[str, int] | None:
-        """Count the plans in each state; None where that is not known."""
+        """Return the number of plans in each state; None if that is unknown."""
 
     def attempts(self, plan_id: str) -> Story:
-        """Tell the attempts of every step of a plan that was tried."""
+        """Return the attempts of every step of a plan that was tried."""
 
     def kept_goal(self, plan_id: str, from_step: str | None = None) -> KeptGoal:
-        """Return what is kept of a plan's goal, or what is left of it `from_step` on."""
+        """Return the stored goal of a plan, or the rest of it `from_step` on."""
 
     def export(self, plan_id: str) -> Iterator[bytes]:
-        """Return all that is kept of a plan as one JSON document, in pieces; raises NotFound."""
+        """Yield all stored data of a plan as one JSON document, in pieces. Raises NotFound."""
 
     def log(self, plan_id: str, first: int = 0) -> Iterator[bytes]:
-        """Return the lines of a plan's log as they are stored, from number `first` (0: the oldest); raises NotFound."""
+        """Yield the lines of a plan's log as they are stored, from number `first` (0: the oldest). Raises NotFound."""
 
     def events(self, plan: PlanView) -> PlanEvents:
-        """Follow the events of a plan from its beginning."""
+        """Return the events of a plan from its beginning."""
 
     def command(self, commands: Sequence[Command]) -> list[dict[str, Any] | None]:
-        """Put commands where they are obeyed; returns the event that answers each, None where no worker has."""
+        """Publish commands. Returns the event that answers each, None if no worker has answered."""
 
     def stats(self, wanted: Wanted) -> StatsView:
-        """Add up plans that ended."""
+        """Return the sums of ended plans."""
 
     def queues(self) -> list[QueueView]:
-        """List the queues of step specs."""
+        """Return the queues of step specs."""
 
     def controllers(self) -> list[ControllerView]:
-        """List the controllers."""
+        """Return the controllers."""

@@ -1,4 +1,4 @@
-"""A connection to the planner's Redis, and what goes wrong there in sentences."""
+"""A connection to the planner's Redis, with its errors as sentences."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MAKE_ROOM = "`planner doctor` shows its use. `planner dead drop`, `planner halt`
 
 @contextmanager
 def opened(settings: Settings, block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Redis]:
-    """Connect to PLANNER_REDIS_URL while the block lasts; raises Trouble, also for what goes wrong in the block.
+    """Connect to PLANNER_REDIS_URL while the block lasts. Raises Trouble, also for errors inside the block.
 
-    Unless told otherwise the server has to have as many partitions as PLANNER_PARTITIONS says.
+    With `agreed` the server must have the number of partitions in PLANNER_PARTITIONS.
     """
     try:
         client = connect(settings.redis_url, block_s)
@@ -36,7 +36,7 @@ def opened(settings: Settings, block_s: float = 0.0, *, agreed: bool = True) -> 
 
 @contextmanager
 def asked(url: str) -> Iterator[None]:
-    """Tell what goes wrong with Redis in the block as a Trouble."""
+    """Turn errors of Redis inside the block into a Trouble."""
     try:
         yield
     except deployment.WrongDeployment as error:

@@ -1,4 +1,4 @@
-"""A planner that is asked by Redis: its store is read here, and goals and commands are put on its streams."""
+"""A planner over Redis: reads its store, and adds goals and commands to its streams."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 def _told(
     method: Callable[Concatenate[RedisPlanner, P], T],
 ) -> Callable[Concatenate[RedisPlanner, P], T]:
-    """Have a method tell what goes wrong as Trouble."""
+    """Return the method with errors of Redis turned into Trouble."""
 
     @wraps(method)
     def call(self: RedisPlanner, /, *args: P.args, **options: P.kwargs) -> T:
@@ -71,7 +71,7 @@ class RedisPlanner:
 
     @_told
     def verdict(self, sent: Sent, timeout_s: float) -> GoalAnswer | None:
-        """Look at the goal's record, again and again."""
+        """Read the goal's record repeatedly."""
         since = time.monotonic()
         while (waited := time.monotonic() - since) < timeout_s:
             try:
@@ -111,7 +111,7 @@ class RedisPlanner:
 
     @_told
     def changes(self, plan: PlanView) -> bytes:
-        """Read its log, and the diffs that this names."""
+        """Read its log, and the diffs that the log names."""
         return b"".join(read_result(self.client, self.partitions, plan, diffs=ALL_DIFFS).diffs.values())
 
     @_told
@@ -129,7 +129,7 @@ class RedisPlanner:
 
     @_told
     def count_states(self) -> dict[str, int] | None:
-        """Count what stands in the lists."""
+        """Return the lengths of the lists."""
         return plan_lists.count_states(self.client, self.partitions)
 
     @_told
@@ -139,7 +139,7 @@ class RedisPlanner:
 
     @_told
     def kept_goal(self, plan_id: str, from_step: str | None = None) -> KeptGoal:
-        """Read what the plan keeps."""
+        """Read the stored goal of a plan."""
         if not from_step:
             return kept_goals.read(self.client, self.partitions, plan_id)
         try:
@@ -154,19 +154,19 @@ class RedisPlanner:
             yield from export.export(self.client, self.partitions, plan_id)
 
     def log(self, plan_id: str, first: int = 0) -> Iterator[bytes]:
-        """Read pages of the list that is the log."""
+        """Read the log's list in pages."""
         with asked(self.settings.redis_url):
             yield from read_lines(self.client, self._keys(plan_id), first)
 
     def _keys(self, plan_id: str) -> PlanKeys:
-        """Return the keys of a plan that exists; raises NotFound."""
+        """Return the keys of an existing plan. Raises NotFound."""
         k = Partition(partition_of(plan_id, self.partitions)).plan(plan_id)
         if not self.client.exists(k.plan):
             raise NotFound.of("no_such_plan", f"{plan_id} was never made, or was forgotten.")
         return k
 
     def events(self, plan: PlanView) -> RedisEvents:
-        """Read the stream of the plan's partition."""
+        """Return the events from the stream of the plan's partition."""
         return RedisEvents(self, plan)
 
     @_told
@@ -183,7 +183,7 @@ class RedisPlanner:
         return [answers.get(one.command_id) for one in commands]
 
     def _answers(self, after: dict[str, Any], waiting: set[str]) -> dict[str, dict[str, Any]]:
-        """Wait for the events that answer commands, as long as some come; returns them by the commands' ids."""
+        """Wait for the events that answer commands, as long as some arrive. Returns them by the commands' ids."""
         answers: dict[str, dict[str, Any]] = {}
         end = time.monotonic() + ANSWER_S
         while len(answers) < len(waiting) and (left := end - time.monotonic()) > 0:
@@ -203,17 +203,17 @@ class RedisPlanner:
 
     @_told
     def queues(self) -> list[QueueView]:
-        """Look at the streams of step specs."""
+        """Read the streams of step specs."""
         return fleet.queues(self.client, None, self.partitions)
 
     @_told
     def controllers(self) -> list[ControllerView]:
-        """Look at the groups of these streams, and at leases."""
+        """Read the groups of these streams, and the leases."""
         return fleet.controllers(self.client, None, self.partitions)
 
 
 class RedisEvents:
-    """The events of a plan, out of its partition's stream."""
+    """The events of a plan from its partition's stream."""
 
     def __init__(self, planner: RedisPlanner, plan: PlanView) -> None:
         self._planner, self._plan_id = planner, plan.plan_id.encode()
@@ -223,7 +223,7 @@ class RedisEvents:
         self.ended = False
 
     def read(self, wait_s: float = 0.0) -> list[PlanEvent]:
-        """Read pages of the stream until one has an event of the plan, or there is no other."""
+        """Read pages of the stream until one contains an event of the plan, or until the end."""
         end = time.monotonic() + wait_s
         while True:
             left = end - time.monotonic()
@@ -238,7 +238,7 @@ class RedisEvents:
                 return found
 
     def close(self) -> None:
-        """Do nothing: the connection is the planner's."""
+        """Do nothing: the connection belongs to the planner."""
 
     def _event(self, entry: bytes, fields: dict[bytes, bytes]) -> PlanEvent:
         what = fields[b"type"].decode().removeprefix(EVENT_PREFIX).removesuffix(EVENT_SUFFIX)

@@ -1,4 +1,4 @@
-"""Steps out of the streams of Redis: received, renewed, answered for and acknowledged."""
+"""Steps from the streams of Redis: receives, renews, reports and acknowledges them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ log = logging.getLogger("planner.controller")
 HEARTBEAT = "planner_heartbeat"
 GROUP = "controllers"
 NEW = b">"
-BLOCK_MS = 1000  # how late a signal or a new stream may be noticed
+BLOCK_MS = 1000  # maximum delay until a signal or a new stream is noticed
 ABSENT_PAUSE_S = 0.2
 SOCKET_TIMEOUT_S = 10  # well above BLOCK_MS, or every quiet second would look like a lost connection
 
 
 class RedisSteps:
-    """One consumer of the group `controllers`; the planner makes stream and group, until then there are no steps.
+    """One consumer of the group `controllers`; the planner creates stream and group, and until then there are no steps.
 
-    Attempts are claimed as `claimant`. The client never repeats a command by itself: a read whose answer got lost would
+    Attempts are claimed as `claimant`. The client never repeats a command by itself: a read with a lost answer would
     hide an entry.
     """
 
@@ -43,18 +43,18 @@ class RedisSteps:
         streams = (f"planner:{{{p}}}:steps:{queue}" for queue in queues for p in range(partitions))
         self._streams = deque(streams)
         self._extra: deque[StepEntry] = deque()
-        self._look_back: dict[str, bytes] = {}  # streams whose last answer got lost, and how far we have looked
+        self._look_back: dict[str, bytes] = {}  # streams with a lost answer, and the position of our search
         self._unfinished: set[tuple[str, bytes]] = set()
         self._answered: set[tuple[str, bytes]] = set()  # done, but the acknowledgement may not have arrived
 
     def check(self) -> None:
-        """Look at the server: its version, and how many partitions it has."""
+        """Check the server: its version, and its number of partitions."""
         with asked(self._url):
             check_version(self._redis)
             deployment.check(self._redis, self._partitions)
 
     def receive(self) -> StepEntry | None:
-        """Take one entry, None after a second without."""
+        """Return one entry; None after a second without one."""
         with asked(self._url):
             return self._receive()
 
@@ -73,7 +73,7 @@ class RedisSteps:
         return entry
 
     def beat(self, held: Held, info: bytes) -> Beat | None:
-        """Send one heartbeat, which claims what nobody has claimed."""
+        """Send one heartbeat, which claims an unclaimed attempt."""
         lease = (held.lease_key, str(held.attempt), held.lease)
         try:
             with asked(self._url):
@@ -98,7 +98,7 @@ class RedisSteps:
             self._redis.xadd(held.reply_to, fields)
 
     def acknowledge(self, entry: StepEntry) -> None:
-        """Be done with `entry`; a refusal is no matter, since the planner acknowledges ended attempts itself."""
+        """Acknowledge `entry`; a refusal is ignored, because the planner acknowledges ended attempts itself."""
         self._unfinished.discard(entry.key)
         self._answered.add(entry.key)
         with suppress(RedisError):
@@ -106,7 +106,7 @@ class RedisSteps:
             self._answered.discard(entry.key)
 
     def close(self) -> None:
-        """Remove our consumer from the groups, unless it still has an attempt to answer for."""
+        """Remove our consumer from the groups, unless it still has an unreported attempt."""
         for stream in () if self._unfinished or self._extra else self._streams:
             try:
                 self._redis.xgroup_delconsumer(stream, GROUP, self._consumer)
@@ -117,7 +117,7 @@ class RedisSteps:
         self._redis.close()
 
     def _next(self) -> StepEntry | None:
-        """Ask each stream for an entry, first for one that is pending if we look back; else wait for new ones."""
+        """Read an entry from each stream: first a pending one after a lost answer, else a new one."""
         present = []
         self._streams.rotate(-1)  # so that no stream starves the others
         for stream in tuple(self._streams):
@@ -139,7 +139,7 @@ class RedisSteps:
         return self._extra.popleft() if self._extra else None
 
     def _read(self, streams: list[str], start: bytes, block: int | None = None) -> list[StepEntry] | None:
-        """Read at most one entry of each stream; None where the stream or its group does not exist."""
+        """Return at most one entry of each stream; None if the stream or its group does not exist."""
         wanted = dict.fromkeys(streams, start)
         try:
             answer: Any = self._redis.xreadgroup(GROUP, self._consumer, wanted, count=1, block=block)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a controller asks of a planner: steps, heartbeats, and that its outcomes are taken."""
+"""The interface of a planner for controllers: steps, heartbeats, and outcomes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class StepEntry:
 
     @property
     def key(self) -> tuple[str, bytes]:
-        """Tell this entry from those of other streams."""
+        """The unique key among the entries of all streams."""
         return self.stream, self.id
 
 
 class Held(NamedTuple):
-    """The attempt that a controller holds or claims, as its spec names it."""
+    """The attempt that a controller has or claims, as its spec names it."""
 
     plan_id: str
     step_id: str
@@ -45,44 +45,44 @@ class Held(NamedTuple):
 
     @property
     def ids(self) -> dict[str, str | int]:
-        """Return which attempt this is, without its lease, which is a secret and has no place in a log."""
+        """The ids of the attempt, without its lease, which is a secret and must not be logged."""
         return {"plan_id": self.plan_id, "step_id": self.step_id, "attempt": self.attempt}
 
 
 class Beat(NamedTuple):
-    """What a planner answers to a heartbeat."""
+    """The planner's answer to a heartbeat."""
 
     action: str
     lease_ttl_ms: int
 
 
 class Steps(Protocol):
-    """The steps of a controller's queues; every method raises Trouble, and may be called again then."""
+    """The steps of a controller's queues; every method raises Trouble, and may then be called again."""
 
     def check(self) -> None:
-        """Look whether this planner is one for us; raises Refused where it is not."""
+        """Check that this planner fits the controller. Raises Refused if it does not."""
 
     def receive(self) -> StepEntry | None:
-        """Wait a while for a step; what was received and whose answer got lost is received again."""
+        """Wait a while for a step; a step with a lost answer is received again."""
 
     def beat(self, held: Held, info: bytes) -> Beat | None:
-        """Claim an attempt or renew that; None where this planner knows no heartbeats."""
+        """Claim an attempt or renew the claim; None if this planner has no heartbeats."""
 
     def attach(self, held: Held, content: bytes, kind: Kind = "diff") -> None:
-        """Hand in the diff of an attempt or its transcript, before its outcome."""
+        """Submit the diff of an attempt or its transcript, before its outcome."""
 
     def publish(self, held: Held, data: bytes) -> None:
-        """Hand in an outcome, which a planner applies once however often it comes."""
+        """Submit an outcome, which a planner applies once, even if it arrives repeatedly."""
 
     def acknowledge(self, entry: StepEntry) -> None:
-        """Be done with a step."""
+        """Acknowledge a step."""
 
     def close(self) -> None:
         """Leave the queues."""
 
 
 def call_until_answered(call: Callable[[], T], stop: Event) -> T:
-    """Return what `call` returns once the planner lets it; raises Refused, and Abandoned on `stop`."""
+    """Return the result of `call` after retries during an outage. Raises Refused, and Abandoned on `stop`."""
     pause = FIRST_PAUSE_S
     while True:
         try:

@@ -1,6 +1,6 @@
-"""The `planner` command: one file per command or family, put together here.
+"""The `planner` command, which combines one file for each command or family.
 
-Commands import what they need when they run, so that `planner --help` is quick.
+Commands import their modules when they run, so that `planner --help` is quick.
 """
 
 from __future__ import annotations

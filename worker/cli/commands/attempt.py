@@ -1,4 +1,4 @@
-"""`planner attempt`: what was done in one attempt of a step, as its controller has kept it."""
+"""`planner attempt`: the record of one attempt of a step, as its controller has stored it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the planner's server says of a step's attempts that ended; nothing where it cannot be asked."""
+    """The ended attempts of a step by the planner's server; empty if the server cannot be asked."""
 
     plan_id: str
     attempts: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -77,7 +77,10 @@ def attempt(
 
 
 def _ask(plan: str, step: str, tenant: str, folder: LogsFolder) -> Told:
-    """Ask the planner's server; where that fails what lies here is enough, if the plan's whole id was given."""
+    """Ask the planner's server.
+
+    If that fails, the files on this host are enough, provided that the whole plan id was given.
+    """
     try:
         with open_planner() as planner:
             view = find(planner, plan, tenant)
@@ -92,7 +95,7 @@ def _ask(plan: str, step: str, tenant: str, folder: LogsFolder) -> Told:
 
 
 def _look(folder: LogsFolder, told: Told, step: str, number: int) -> dict[str, Any]:
-    """Put together what is known of an attempt, and what lies here of it."""
+    """Return the known data of an attempt, with its files on this host."""
     from worker.controller.attempt_log import OUTCOME, SPEC, TRANSCRIPT, digest
 
     said = told.attempts.get(number, {})
@@ -113,7 +116,7 @@ def _look(folder: LogsFolder, told: Told, step: str, number: int) -> dict[str, A
 
 
 def _document(files: dict[str, bytes], name: str) -> Any:
-    """Take a JSON document out of `files`; one that cannot be read, as where a secret reached beyond it, stays."""
+    """Return a JSON document in `files`; unreadable text, as after a removed secret, is returned unchanged."""
     from schemas import codec
 
     try:
@@ -125,7 +128,7 @@ def _document(files: dict[str, bytes], name: str) -> Any:
 
 
 def _folder_of(kept: dict[str, Any], plan_id: str, step: str, number: int) -> LogsFolder | None:
-    """Return the folder of this host that an outcome names; nothing but an attempt's own files is read of it."""
+    """Return the folder of this host that an outcome names; only an attempt's own files are read from it."""
     from worker.controller.attempt_log import TRANSCRIPT
     from worker.controller.logs_folder import LogsFolder
 

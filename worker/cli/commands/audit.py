@@ -1,4 +1,4 @@
-"""`planner audit`: who did what, and who was refused what."""
+"""`planner audit`: the acts of persons and keys, and the refusals."""
 
 from __future__ import annotations
 

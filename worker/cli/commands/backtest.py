@@ -1,4 +1,4 @@
-"""`planner backtest`: what other rules would have done to plans that were."""
+"""`planner backtest`: the effect of other rules on past plans."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def backtest(
 
 
 def _wanted(plans: list[str] | None, *options: str | None) -> PlanFilter | None:
-    """Make a filter of the options, if there are any; raises Failure where plans are named as well, or neither."""
+    """Return a filter of the options, if there are any.
+
+    Raises Failure if plans are named as well, or neither is given.
+    """
     state, kind, repo, tenant, rule, since, until = options
     chosen = any((state, kind, repo, rule, since, until)) or (tenant and not plans)
     if bool(chosen) == bool(plans):
@@ -95,7 +98,7 @@ def _wanted(plans: list[str] | None, *options: str | None) -> PlanFilter | None:
 def _backtests(
     names: Sequence[str], wanted: PlanFilter | None, tenant: str, policy: Policy
 ) -> Iterator[tuple[str, Backtested | str]]:
-    """Backtest one plan at a time; if that cannot be done a sentence says why, and the others go on."""
+    """Backtest one plan at a time. If one fails, a sentence has the reason, and the others continue."""
     from tasks.record.backtest import backtest_recorded
     from tasks.record.creation import CannotReplay
 

@@ -214,7 +214,7 @@ def _setup(command_line: str) -> Setup | None:
 
 
 def _logs(settings: Settings, place: str | None, days: float, gigabytes: float) -> LogsFolder | None:
-    """Make the folder for what is done; one that nobody asked for may be missing."""
+    """Return the folder for attempts; None if it cannot be made, unless the user named it."""
     from worker.controller.logs_folder import LogsFolder, logs_path
 
     if place == OFF:
@@ -231,7 +231,7 @@ def _logs(settings: Settings, place: str | None, days: float, gigabytes: float) 
 
 
 def _secrets(repositories: RepositoriesFile | None) -> tuple[str, ...]:
-    """Return the values of the variables of agents that are named like secrets, such as the key of a provider."""
+    """Return the values of the agents' variables with names like those of secrets, such as the key of a provider."""
     from worker.settings.credentials import NAMED_LIKE_SECRETS
 
     tables = repositories.repositories.values() if repositories else ()
@@ -261,7 +261,7 @@ def _agent(name: str | None, command_line: str) -> Agent | None:
 
 
 def _check_agents(config: ControllerConfig) -> None:
-    """Have each agent tell its version, in its sandbox."""
+    """Run each agent's version command in its sandbox. Raises Failure if one does not work."""
     from worker.controller.places import sandbox_of_agents
     from worker.controller.readiness import start_trouble
 
@@ -287,7 +287,7 @@ def _grants(option: str, texts: list[str] | None) -> tuple[PathGrant, ...]:
 
 
 def _run(config: ControllerConfig, count: int) -> int:
-    """Run `count` controllers in threads, since their work is in the agents' processes; returns the worst exit code."""
+    """Run `count` controllers in threads: their work is in the agents' processes. Returns the worst exit code."""
     from worker.controller.loop import run
     from worker.host.stop_signals import stop_on_signals
 

@@ -1,4 +1,4 @@
-"""`planner dead list`, `show`, `replay` and `drop`: entries that could not be read or decided about."""
+"""`planner dead list`, `show`, `replay` and `drop`: entries that could not be read or decided."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ Stream = Annotated[str, typer.Option("--stream", "-s", help="Only these: goals, 
 Since = Annotated[str, typer.Option("--since", help="Only younger ones: 90s, 30m, 2h, 7d, or an RFC 3339 time.")]
 Every = Annotated[bool, typer.Option("--all", help="Every entry.")]
 
-MOST_REASONS = 100  # of entries that were passed over
+MOST_REASONS = 100  # reasons for entries that were left out
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The options that say which entries are meant, by what they have in common."""
+    """The options that select entries by common properties."""
 
     cause: Cause = ""
     stream: Stream = ""
     since: Since = ""
 
     def filter(self) -> Filter:
-        """Make a filter; raises Failure where `--since` is neither a length nor a time."""
+        """Return a filter. Raises Failure if `--since` is neither a duration nor a time."""
         from worker.store.dead import Filter
 
         after = past("--since", self.since or None)
@@ -48,7 +48,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Choice(Kind):
-    """The options that say which entries are meant, by their names or by what they have in common."""
+    """The options that select entries by name or by common properties."""
 
     entry: Which = None
     every: Every = False
@@ -63,12 +63,12 @@ class Choice(Kind):
         return f"every dead entry with {plain(limits)}" if limits else "every dead entry"
 
     def check(self) -> None:
-        """Raise Failure where nothing is said, or too much."""
+        """Raise Failure unless exactly one way of selection is used."""
         if bool(self.entry) == bool(self.cause or self.stream or self.since or self.every):
             raise Failure.of("which_entries", "Name entries: ENTRY..., or --cause, --stream, --since, or --all.", USAGE)
 
     def batches(self, link: RedisPlanner) -> Iterator[list[Dead]]:
-        """Yield batches of what is meant; raises Failure where nothing is said, or too much."""
+        """Yield batches of the selected entries. Raises Failure unless exactly one way of selection is used."""
         from worker.store import dead
 
         self.check()

@@ -1,4 +1,4 @@
-"""`planner doctor`: what is wrong with the server and with the plans that it keeps."""
+"""`planner doctor`: the problems of the server and of its plans."""
 
 from __future__ import annotations
 

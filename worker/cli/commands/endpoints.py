@@ -1,4 +1,4 @@
-"""`planner endpoints`: who is told by callbacks what becomes of plans, and what came of telling them."""
+"""`planner endpoints`: the receivers of callbacks, and the results of their deliveries."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def rotate(
 
 @contextmanager
 def _opened() -> Iterator[tuple[RedisPlanner, SecretBox]]:
-    """Connect, and open the file of keys; raises Failure where one of them cannot be."""
+    """Connect, and open the file of keys. Raises Failure if either fails."""
     from worker.callbacks.addresses import BadUrl
     from worker.callbacks.registry import WrongEndpoint
     from worker.callbacks.sealing import NoSecrets, SecretBox

@@ -1,4 +1,4 @@
-"""`planner explain`: why a plan was rejected, revised or halted, and what would let it go on."""
+"""`planner explain`: the reason of a rejection, revision or halt, and ways to continue the plan."""
 
 from __future__ import annotations
 

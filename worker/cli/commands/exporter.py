@@ -1,4 +1,4 @@
-"""`planner exporter`: what all workers share, for Prometheus, where no gateway tells it."""
+"""`planner exporter`: the shared metrics of all workers for Prometheus, for installations without a gateway."""
 
 from __future__ import annotations
 

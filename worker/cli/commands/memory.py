@@ -1,4 +1,4 @@
-"""`planner memory`: what is remembered of repositories, and how that is forgotten or taken along."""
+"""`planner memory`: the memory of repositories: shows, deletes, exports and imports it."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _summed(records: list[Attempted]) -> Iterator[dict[str, Any]]:
-    """Put the attempts of equal steps together, in the order of the newest of each."""
+    """Yield the attempts of equal steps in groups, in the order of the newest of each."""
     found: dict[Any, list[Attempted]] = {}
     for each in records:
         found.setdefault((each.kind, each.title, *each.files), []).append(each)
@@ -255,7 +255,7 @@ def _tell(each: Sighting) -> dict[str, Any]:
 
 
 def _read(data: bytes) -> tuple[dict[str, str], list[Sighting]]:
-    """Read an export; raises Failure with what is wrong with it."""
+    """Return the content of an export. Raises Failure with its mistake."""
     from datetime import UTC, datetime, timedelta
 
     from schemas import codec
@@ -273,7 +273,7 @@ def _read(data: bytes) -> tuple[dict[str, str], list[Sighting]]:
             times = each["times"]
             if not isinstance(each["test"], str) or type(times) is not int or not 0 < times < 10**9:
                 raise ValueError("a sighting needs a test, and times from 1 to 999999999")
-            if day > datetime.now(UTC) + timedelta(days=1):  # it may be tomorrow where that was written
+            if day > datetime.now(UTC) + timedelta(days=1):  # it may be tomorrow in another time zone
                 raise ValueError(f"{each['day']} is still to come")
             counter = counter_of(each["test"], max(0, int(day.timestamp())) * 1000)
             sighting = sighting_of(counter or "", times)

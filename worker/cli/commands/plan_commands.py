@@ -41,7 +41,7 @@ Until = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The options that every command has: why, who, and how it is answered."""
+    """The options of every command: the reason, the actor, and the form of the answer."""
 
     reason: Reason = ""
     actor: Actor = None
@@ -49,7 +49,7 @@ class Said:
 
 
 def _send(name: str, about: Target, said: Said, **more: Any) -> int:
-    """Publish a command and print what became of it; exit code 1 where it was refused."""
+    """Publish a command and print its result. Returns exit code 1 if it was refused."""
     from schemas.command import CommandName
     from worker.cli import publisher
     from worker.client.planner import ANSWER_S, REFUSED
@@ -69,7 +69,10 @@ def _send(name: str, about: Target, said: Said, **more: Any) -> int:
 def _send_wide(
     name: str, aim: Aim, chosen: Chosen, said: Said, queue: str | None = None, *, asks: bool = False, **more: Any
 ) -> int:
-    """Publish a command to each plan that is chosen, or to all that `aim` reaches; where it `asks`, all need a yes."""
+    """Publish a command to each chosen plan, or to all that `aim` reaches.
+
+    With `asks`, all of them need a confirmation.
+    """
     from worker.cli import publisher
     from worker.host.account import own_name
 
@@ -83,7 +86,7 @@ def _send_wide(
 
 
 def _plan_of(planner: Planner, about: Target, step_id: str | None) -> str:
-    """Return the id of the plan that is meant; raises Failure where there is none, or where it lacks the step."""
+    """Return the id of the plan. Raises Failure if it does not exist, or does not have the step."""
     view = find(planner, about.plan or "", about.owner)
     if step_id and all(step.step_id != step_id for step in view.steps):
         detail = f"Plan {view.plan_id} has no step {step_id}; `planner show {view.plan_id}` lists its steps."
@@ -282,7 +285,7 @@ def answer(
 
 
 def _value(source: str) -> Any:
-    """Read an answer: JSON where it is an object or a list, else text as it stands."""
+    """Return an answer: parsed JSON if it is an object or a list, else the text unchanged."""
     from schemas import codec
 
     raw = read_source(source)

@@ -1,4 +1,4 @@
-"""`planner plans`, `show` and `watch`: what the planner is doing."""
+"""`planner plans`, `show` and `watch`: the current plans."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from worker.store.queries import Page
 
 MOST_STEPS = 200
-ENOUGH_S = 0.5  # for which plans are looked at that are not asked for, beside the last page
+ENOUGH_S = 0.5  # time to search among plans that do not match, in addition to the last page
 FIRST_PAGE = "start"
 
 
@@ -71,7 +71,7 @@ def plans(
 
 
 def _page(planner: Planner, wanted: PlanFilter, limit: int, cursor: str | None) -> Page:
-    """Read one page behind `cursor`; without one page after page, until there are enough plans or ENOUGH_S are over."""
+    """Return one page after `cursor`; without one, read pages until there are enough plans or ENOUGH_S has passed."""
     from worker.client.planner import WrongUse
     from worker.store.queries import Page
 

@@ -1,4 +1,4 @@
-"""`planner policy apply`, `withdraw`, `show`, `diff` and `history`: the rules of operators for plans to come."""
+"""`planner policy apply`, `withdraw`, `show`, `diff` and `history`: the rules of operators for new plans."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def show_history(as_json: Json = False) -> None:
 
 
 def _resolve(client: Redis, name: str, tenant: str | None = None) -> str:
-    """Return the digest that a name means; raises Failure for none and several."""
+    """Return the digest for a name. Raises Failure for none and several."""
     from worker.store import policies
 
     if name == "current":
@@ -203,7 +203,7 @@ def _text(client: Redis, digest: str) -> bytes:
 
 
 def _flat(name: str) -> dict[str, Any]:
-    """Read a policy, by whichever name, as one value for each key."""
+    """Return a policy, by any of its names, as one value for each key."""
     from tasks.base.policy_text import flatten, read_table
 
     if name == "-" or "/" in name or "." in name or is_file(name):  # no digest has these
@@ -219,7 +219,7 @@ def _word(value: Any) -> str:
 
 
 def read_policy_file(source: str) -> tuple[bytes, Policy]:
-    """Read the text and the rules of a policy, from stdin for `-`; raises Failure with every mistake."""
+    """Return the text and the rules of a policy, from stdin for `-`. Raises Failure with every mistake."""
     from schemas.envelope import FieldError
     from tasks.base.policy_text import MAX_BYTES, WrongPolicy, read_policy
 

@@ -1,4 +1,4 @@
-"""`planner replay`: decide recorded plans again, and show where that comes out otherwise."""
+"""`planner replay`: decides recorded plans again, and shows the differences."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def replay(plans: Recorded, tenant: Owner = NO_TENANT, as_json: Json = False) ->
 
 
 def _replays(names: Sequence[str], tenant: str) -> Iterator[tuple[str, Replay]]:
-    """Replay what is named, one plan at a time."""
+    """Replay the named plans, one at a time."""
     from tasks.record.replay import Replay, Result, replay
 
     for source, found in read_recordings(names, tenant):

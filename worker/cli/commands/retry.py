@@ -69,7 +69,7 @@ def retry(
 
 
 def _goal_of(planner: Planner, view: PlanView, from_step: str | None) -> tuple[dict[str, Any], list[str]]:
-    """Make the goal anew, under an id of its own; returns what of the old one is missing in it, too."""
+    """Return the goal again, under a new id, and the parts of the old one that it lacks."""
     from worker.sources.retry import NoRetry, retry_of
 
     kept, left_out = planner.kept_goal(view.plan_id, from_step)

@@ -1,4 +1,4 @@
-"""`planner stats`: what fleets spent, and what became of their plans."""
+"""`planner stats`: the spend of fleets, and the ends of their plans."""
 
 from __future__ import annotations
 

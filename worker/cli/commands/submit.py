@@ -1,4 +1,4 @@
-"""`planner submit`: a goal to the planner, checked here first; with `--wait` its verdict back."""
+"""`planner submit`: checks a goal and sends it to the planner; with `--wait` it prints the verdict."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Risk(StrEnum):
 
 
 class OnOverlap(StrEnum):
-    """What may become of a plan whose files others claim; as schemas.base.Overlap."""
+    """The treatment of a plan with files that others claim; as schemas.base.Overlap."""
 
     ALLOW = "allow"
     WAIT = "wait"
@@ -72,7 +72,7 @@ class OnOverlap(StrEnum):
 
 
 class WaitFor(StrEnum):
-    """What `--wait` waits for."""
+    """The event that `--wait` waits for."""
 
     VERDICT = "verdict"
     END = "end"
@@ -106,7 +106,7 @@ def _complete_wait(args: Sequence[str]) -> Iterator[str]:
 
 
 class Delivered(StrEnum):
-    """What may become of a plan's changes at the remote."""
+    """The delivery of a plan's changes to the remote."""
 
     PUSH = "push"
     PULL_REQUEST = "pull-request"
@@ -226,7 +226,7 @@ def submit(
     from worker.sources.goal import Nothing, with_options
 
     timeout_s = waiting.seconds(timeout or DEFAULT_TIMEOUT[wait])
-    add_page(summary, "")  # a file that cannot be written is told of before anything is sent
+    add_page(summary, "")  # an unwritable file is reported before the goal is sent
     given = {
         "goal": goal, "allowed_files": file, "goal_id": goal_id, "tenant": tenant, "queue": queue, "kind": kind,
         "repo": repo, "base_sha": base_sha, "language": language, "test_command": test_command, "drafter": drafter,
@@ -281,7 +281,7 @@ def tell(
     *,
     as_json: bool,
 ) -> int:
-    """Wait for what is asked for and print what became of a goal that was sent; returns the exit code."""
+    """Wait as requested, and print the result of a sent goal. Returns the exit code."""
     result = {**NOTHING_TOLD, **about, "goal_id": sent.goal_id}
     result |= {**_wait(planner, sent, wait, timeout_s, summary), "entry": sent.entry}
     if as_json:
@@ -298,7 +298,7 @@ def tell(
 
 
 def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, as_json: bool) -> int:
-    """Return what a worker with these settings would make of a goal."""
+    """Print the plan that a worker with these settings would make of a goal. Returns the exit code."""
     import logging
 
     from schemas import codec
@@ -311,7 +311,7 @@ def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, 
     from worker.settings.tools_file import WrongTools
 
     settings = read_settings()
-    if settings.log_level != "DEBUG":  # a failure of the planner is a sentence, not a traceback
+    if settings.log_level != "DEBUG":  # an internal error is shown as a sentence, not a traceback
         logging.getLogger("planner").addHandler(logging.NullHandler())
     goal_options.encode(body, settings.max_goal_bytes)
     body, _ = goal_options.named(body, sources)
@@ -337,7 +337,7 @@ def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, 
 
 
 def _begun(goal: Goal) -> Goal | Rejected:
-    """Ask the planner for the commit of a goal that goes on from a plan."""
+    """Return a goal that continues a plan with the commit that the planner has for it."""
     if goal.from_ is None:
         return goal
     from schemas import codec
@@ -357,7 +357,7 @@ def _begun(goal: Goal) -> Goal | Rejected:
 
 
 def _wait(planner: Planner, sent: Sent, wait: WaitFor | None, timeout_s: float, summary: Path | None) -> dict[str, Any]:
-    """Wait for what is asked for, and add what came of it to the summary; raises Failure when the time is up."""
+    """Wait as requested, and add the result to the summary. Raises Failure at the timeout."""
     from schemas.base import GoalVerdict
     from schemas.plan import GoalAnswer
     from worker.cli.commands.summary import add_page, describe
@@ -374,7 +374,7 @@ def _wait(planner: Planner, sent: Sent, wait: WaitFor | None, timeout_s: float, 
     if summary:
         try:
             add_page(summary, describe(planner, answer))
-        except (Failure, Trouble) as error:  # what came of the goal counts for more
+        except (Failure, Trouble) as error:  # the result of the goal is more important
             show_failure(Failure.of("no_summary", f"No summary was written: {error}"), as_json=False)
     if late:
         raise Failure.of("not_ended", late, TIMED_OUT)

@@ -1,4 +1,4 @@
-"""`planner summary`: what became of a goal, as a page of Markdown."""
+"""`planner summary`: the result of a goal, as a page of Markdown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def summary(plan: PlanName, tenant: Owner = NO_TENANT) -> None:
 
 
 def describe(planner: Planner, record: GoalAnswer) -> str:
-    """Write the page of a goal: of its plan, where there is one and this user may read it."""
+    """Return the page of a goal: that of its plan, if there is one and this user may read it."""
     from worker.client.planner import NoRight
     from worker.render.summary import page_of_goal
 
@@ -52,7 +52,7 @@ def _page_of(planner: Planner, plan: PlanView) -> str:
 
 
 def add_page(file: Path | None, page: str) -> None:
-    """Add a page to a file, where one is named; raises Failure."""
+    """Append a page to a file, if one is named. Raises Failure."""
     if file:
         with refused("unwritable_file", f"{file}: ", ".", by=OSError), file.open("a", encoding="utf-8") as out:
             out.write(page)

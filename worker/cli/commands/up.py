@@ -1,4 +1,4 @@
-"""`planner up`: a whole planner on one machine, server and gateway included, until Ctrl-C."""
+"""`planner up`: a whole planner on one machine, with server and gateway, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def up(
     all processes; no data is lost.
     """
     if data_dir:
-        os.environ["PLANNER_DATA_DIR"] = str(data_dir.absolute())  # for what is started, too
+        os.environ["PLANNER_DATA_DIR"] = str(data_dir.absolute())  # for started processes, too
     settings = read_settings(secrets_fd, nearby=False)
     check_drafters(settings)
     credentials.protect()
@@ -101,7 +101,7 @@ def _serve(url: str, concurrency: int, settings: Settings, *, opens: bool) -> in
 
 
 def _check_data(url: str, data_dir: Path) -> None:
-    """Raise a Failure where the server's own data are those of a planner from before 0.1.0."""
+    """Raise a Failure if the data of the embedded server are from before 0.1.0."""
     from worker.store import clients, deployment
 
     try:
@@ -121,9 +121,9 @@ def _start(
     command: Sequence[str],
     inherited: tuple[int, ...] = (),
 ) -> None:
-    """Start a process in a session of its own: Ctrl-C reaches only us, and we end things in order.
+    """Start a process in a separate session: Ctrl-C reaches only this process, which ends the others in order.
 
-    A signal that comes meanwhile waits, or there would be a worker that nobody ends.
+    A signal that arrives meanwhile is delayed; otherwise a worker could be left running.
     """
     with launch.stop_signals_wait():
         environment, secrets = credentials.hand_on(os.environ, credentials.read() | {"PLANNER_REDIS_URL": url})
@@ -136,7 +136,7 @@ def _start(
 
 
 def _first_end(workers: Mapping[str, Worker]) -> tuple[str, int]:
-    """Wait until a process ends by itself; returns which, and its exit code."""
+    """Wait until a process ends by itself. Returns its name and its exit code."""
     while True:
         for name, worker in workers.items():
             if (code := worker.poll()) is not None:
@@ -145,7 +145,7 @@ def _first_end(workers: Mapping[str, Worker]) -> tuple[str, int]:
 
 
 def _stop(workers: Collection[Worker], seconds: float) -> int:
-    """End the workers that are left, together; FAILED where one did not end well in time."""
+    """Stop the remaining workers together. Returns FAILED if one did not end properly in time."""
     deadline = time.monotonic() + seconds
     for worker in workers:
         worker.terminate()
@@ -160,7 +160,7 @@ def _stop(workers: Collection[Worker], seconds: float) -> int:
 
 
 def _start_gateway(workers: dict[str, Worker], url: str, settings: Settings) -> str | None:
-    """Start a gateway, and leave a key for it; returns its URL, None without the extra."""
+    """Start a gateway, and store a key for it. Returns its URL; None without the extra."""
     if not (find_spec("fastapi") and find_spec("uvicorn")):
         return None
     with nearby_server.listen(settings.gateway_port) as listener:  # callers wait in it until the gateway takes them
@@ -174,7 +174,7 @@ def _start_gateway(workers: dict[str, Worker], url: str, settings: Settings) -> 
 
 
 def _leave_key(url: str, file: Path) -> None:
-    """Keep a key with all rights in a file that only its owner reads: the one of last time, or a new one."""
+    """Store a key with all rights in a file that only its owner can read: the previous one, or a new one."""
     from redis.exceptions import RedisError
 
     from schemas.api_key import ApiKey, Right
@@ -211,9 +211,9 @@ def _greet(url: str, settings: Settings, http: str | None) -> None:
 
 @contextmanager
 def _valkey(data_dir: Path, port: int) -> Iterator[str]:
-    """Run the server in a session of its own, out of reach of Ctrl-C; it ends with us, whatever ends us.
+    """Run the server in a separate session, which Ctrl-C does not reach; it ends with this process in any case.
 
-    Where something listens at `port` already, the server finds another one.
+    If another program listens at `port`, the server takes another port.
     """
     with socket.socket() as probe:
         free = port if probe.connect_ex(("127.0.0.1", port)) else None
@@ -235,7 +235,7 @@ def _valkey(data_dir: Path, port: int) -> Iterator[str]:
 
 
 def _keep(data_dir: Path, port: int | None, theirs: Connection, ours: Connection) -> None:
-    """Keep the server running until the other side of the pipe is closed."""
+    """Run the server until the other side of the pipe is closed."""
     from worker.host.embedded_server import valkey
 
     os.setsid()
@@ -248,13 +248,13 @@ def _keep(data_dir: Path, port: int | None, theirs: Connection, ours: Connection
             with suppress(EOFError):
                 theirs.recv()
             (data_dir / nearby_server.URL).unlink(missing_ok=True)
-    except Exception as error:  # whatever it is, the user wants a sentence
+    except Exception as error:  # every error is reported as a sentence
         theirs.send((None, str(error)))
 
 
 @contextmanager
 def _alone_in(data_dir: Path) -> Iterator[None]:
-    """Keep a second server away from the data, which two would ruin."""
+    """Prevent a second server from using the data, which two servers would damage."""
     nearby_server.make_private(data_dir)
     with (data_dir / "lock").open("w") as lock:
         try:
@@ -266,7 +266,7 @@ def _alone_in(data_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[None]:
-    """Let SIGTERM, and the end of the terminal, do what Ctrl-C does; before the worker runs they just end us."""
+    """Make SIGTERM and the end of the terminal act like Ctrl-C; before the worker runs they just end this process."""
     ends = heard(signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.default_int_handler) for number in ends}
     try:

@@ -1,4 +1,4 @@
-"""`planner verify` and `planner sign`: whether a log is as it was written, and a key that vouches for its head."""
+"""`planner verify` and `planner sign`: verify that a log is unchanged, and sign its head."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 LOG_HELP = "A plan (its id, its beginning, or a goal's id), or a file of `planner export --log`; - is stdin."
 MAX_KEY_BYTES = 64 * 1024  # and of a signature
-OWN, HEAD, SIGNATURE = "plan", "head", "signature"  # what an anchor was taken from
+OWN, HEAD, SIGNATURE = "plan", "head", "signature"  # origins of an anchor
 
 
 class _Log(NamedTuple):
     lines: Iterator[bytes]
-    plan_id: str | None  # of a file it is not known
-    own: Anchor | None  # what the plan's own record says is its head
+    plan_id: str | None  # unknown for a file
+    own: Anchor | None  # the head in the plan's own record
 
 
 @command
@@ -149,7 +149,7 @@ def _sign(source: str, key_file: str, tenant: str) -> None:
 
 
 def _anchor(head: str | None, signature: str | None, key: str | None) -> tuple[Anchor | None, str | None]:
-    """Read the anchor that the options name, and say from what it is; raises Failure."""
+    """Return the anchor that the options name, and its origin. Raises Failure."""
     from tasks.record.chain import HEAD_PATTERN, Anchor
 
     if (signature is None) != (key is None) or (head and signature):
@@ -169,7 +169,7 @@ def _anchor(head: str | None, signature: str | None, key: str | None) -> tuple[A
 
 @contextmanager
 def _opened(source: str, tenant: str) -> Iterator[_Log]:
-    """Open the log of a file or of a plan; raises Failure, in the block too."""
+    """Open the log of a file or of a plan. Raises Failure, also inside the block."""
     from tasks.record.chain import Anchor
     from worker.record import log_file
 
@@ -184,7 +184,7 @@ def _opened(source: str, tenant: str) -> Iterator[_Log]:
 
 
 def _signing() -> ModuleType:
-    """Import what signs; raises Failure where its extra is not installed."""
+    """Import the module for signatures. Raises Failure if its extra is not installed."""
     with needs_extra("sign", "Signing"):
         from worker.record import signing
     return signing

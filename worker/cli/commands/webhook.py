@@ -1,4 +1,4 @@
-"""`planner webhook check` and `test`: the file of webhooks looked over, and what would become of a payload."""
+"""`planner webhook check` and `test`: check the file of webhooks, and show the goal of a payload."""
 
 from __future__ import annotations
 
