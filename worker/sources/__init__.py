@@ -1,1 +1,1 @@
-"""Where goals come from: what CI wrote, what people wish, and what git knows. Reads only; sends and prints nothing."""
+"""The sources of goals: reports of CI, wishes of people, and facts of git. Only reads; sends and prints nothing."""

@@ -1,6 +1,6 @@
-"""What git knows of a folder: its commit, the files and manifests of that, its remotes, and what is not in any commit.
+"""The facts of git about a folder: its commit, with files and manifests, its remotes, and uncommitted changes.
 
-All is read through git: no link leads out of the repository, and none of its programs are run.
+Everything is read through git: no link leads out of the repository, and none of its programs run.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ FAILURES = (GitError, OSError, SubprocessError, ValueError)  # the last of a nam
 FILE_MODES = ("100644", "100755")
 MAX_PATH = 500
 MAX_OBJECT = 1024 * 1024
-BROKEN = "\ufffd"  # what is no UTF-8 becomes
+BROKEN = "\ufffd"  # replaces invalid UTF-8
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A folder of a repository that has a commit; `prefix` is where it lies below the root."""
+    """A folder of a repository with a commit; `prefix` is its path from the root."""
 
     git: Git
     prefix: str
@@ -32,7 +32,7 @@ class Checkout:
 
     @classmethod
     def at(cls, folder: Path) -> Self | None:
-        """Look at `folder`; None where git knows no commit of it."""
+        """Return the checkout at `folder`; None if git has no commit for it."""
         git = Git(folder)
         with suppress(*FAILURES):
             head = git.line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
@@ -43,13 +43,13 @@ class Checkout:
         return None
 
     def commit(self, name: str) -> str | None:
-        """Return the id of the commit `name`; None where this clone does not have it."""
+        """Return the id of the commit `name`; None if this clone does not have it."""
         with suppress(*FAILURES):
             return self.git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         return None
 
     def files(self, commit: str) -> dict[str, str]:
-        """List the regular files of a commit that a goal can name, each with the id of its content."""
+        """Return the regular files of a commit that a goal can name, each with the id of its content."""
         found: dict[str, str] = {}
         for entry in self.git("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
             about, _, raw = entry.partition(b"\t")
@@ -59,7 +59,7 @@ class Checkout:
         return found
 
     def texts(self, files: Mapping[str, str]) -> dict[str, str]:
-        """Read the contents of files; those that are missing in this clone, or too large, are left out."""
+        """Return the contents of files; missing and too large ones are left out."""
         ids = list(dict.fromkeys(files.values()))
         known = self.git("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin="\n".join(ids).encode())
         sizes = dict(line.split(" ", 1) for line in known.decode().splitlines())
@@ -74,7 +74,7 @@ class Checkout:
         return {path: contents[each] for path, each in files.items() if each in contents}
 
     def is_changed(self) -> bool:
-        """Return whether files that git tracks have changes that are in no commit; a bare repository has none."""
+        """Return whether tracked files have uncommitted changes; a bare repository has none."""
         with suppress(*FAILURES):
             keys = (
                 self.git("config", "-z", "--name-only", "--get-regexp", r"^filter\.", ok=(0, 1))
@@ -89,7 +89,7 @@ class Checkout:
         return False
 
     def is_published(self, commit: str) -> bool:
-        """Return whether a remote branch has the commit, as far as this clone knows; true without any remote."""
+        """Return whether a remote branch contains the commit, as far as this clone knows; True without any remote."""
         if not self.remotes:
             return True
         with suppress(*FAILURES):
@@ -98,6 +98,6 @@ class Checkout:
 
 
 def as_path(raw: bytes) -> str:
-    """Return a path of a listing as a goal can name it; "" where it cannot."""
+    """Return a path of a listing in the form of goals; "" if it has none."""
     name = raw.decode(errors="replace")
     return name if len(name) <= MAX_PATH and name.isprintable() and BROKEN not in name else ""

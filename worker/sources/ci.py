@@ -1,4 +1,4 @@
-"""What a CI system says of the job that we run in: by GitHub's variables, which others have too, or by GitLab's."""
+"""The facts of the current CI job: from GitHub's variables, which other systems also set, or from GitLab's."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job: its repository, its commit, and the head of its pull request where that commit is a trial merge.
+    """A job: its repository, its commit, and the head of its pull request if that commit is a trial merge.
 
-    A trial merge is on no branch and soon gone: work begins at the head.
+    A trial merge is on no branch and soon deleted, so work begins at the head.
     """
 
     repo: str | None = None
@@ -29,20 +29,20 @@ class Job:
 
 
 def job_of(environment: Mapping[str, str]) -> Job | None:
-    """Return the job whose variables these are; None outside of CI."""
+    """Return the job with these variables; None outside of CI."""
     said = {name: value for name, value in environment.items() if value}
     if "GITHUB_REPOSITORY" in said or "GITHUB_SHA" in said:
         merged = TRIAL_MERGE.fullmatch(said.get("GITHUB_REF", ""))
         head = _head_of(Path(said["GITHUB_EVENT_PATH"])) if merged and "GITHUB_EVENT_PATH" in said else None
         return Job(said.get("GITHUB_REPOSITORY"), said.get("GITHUB_SHA"), head)
-    if "CI_PROJECT_PATH" in said or "CI_COMMIT_SHA" in said:  # the head is told in pipelines of merged results alone
+    if "CI_PROJECT_PATH" in said or "CI_COMMIT_SHA" in said:  # only pipelines of merged results have the head
         head = said.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA")
         return Job(said.get("CI_PROJECT_PATH"), said.get("CI_COMMIT_SHA"), head)
     return None
 
 
 def _head_of(event: Path) -> str | None:
-    """Read the head of the pull request out of the event that began the job."""
+    """Return the head of the pull request in the event that started the job."""
     with suppress(OSError, codec.DecodeError, KeyError, TypeError):
         sha = codec.loads(read(event, MAX_EVENT))["pull_request"]["head"]["sha"]
         return sha if COMMIT.fullmatch(sha) else None

@@ -1,6 +1,6 @@
-"""Commit cards out of `git log`: the history that an evolution goal brings along.
+"""Commit cards from `git log`: the history in an evolution goal.
 
-The planner reads no repository; whoever sends an evolution goal may use this, or do the same in any language.
+The planner reads no repository. A sender of an evolution goal may use this module, or do the same in any language.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from worker.host.git import Git
 RECORD, FIELD = "\x1e", "\x1f"
 FORMAT = RECORD + FIELD.join(("%H", "%P", "%s", "%b", ""))
 MAX_CARDS = 50_000
-SUBJECT, SUMMARY, PATH, FILES = 72, 512, 256, 20  # what a card holds
-BLOCK = 8  # commits of a summary, unless PLANNER_PLANNING_TRAJECTORY_BLOCK_SIZE says otherwise
+SUBJECT, SUMMARY, PATH, FILES = 72, 512, 256, 20  # limits of a card
+BLOCK = 8  # commits of a summary by default: see PLANNER_PLANNING_TRAJECTORY_BLOCK_SIZE
 
 Card = dict[str, Any]
 
 
 def commit_cards(root: Path, *tips: str, most: int = MAX_CARDS) -> list[Card]:
-    """Read a card for every commit that `tips` came by, newest first.
+    """Return a card for every commit in the history of `tips`, newest first.
 
-    Tips are branches, tags or ids; only first parents are followed. The change's summary is the body of its
-    message, else its subject; its key files are those that it touched.
+    Tips are branches, tags or ids; only first parents are followed. The change's summary is the body of its message,
+    else its subject. Its key files are the touched ones.
     """
     options = ("--first-parent", "--name-only", f"--max-count={most}", f"--format={FORMAT}")
     history = Git(root)("log", *options, "--end-of-options", *tips, "--").decode(errors="replace")
@@ -32,7 +32,7 @@ def commit_cards(root: Path, *tips: str, most: int = MAX_CARDS) -> list[Card]:
 
 
 def commit_context(root: Path, tip: str, **more: Any) -> Card:
-    """Return what a plan is to know of one commit: its card without its parent, and `more`, such as its metrics."""
+    """Return the context of a plan about one commit: its card without its parent, and `more`, such as its metrics."""
     (card,) = commit_cards(root, tip, most=1)
     return {name: value for name, value in card.items() if name != "parent_commit_hash"} | more
 
@@ -40,7 +40,7 @@ def commit_context(root: Path, tip: str, **more: Any) -> Card:
 def blocks(cards: Sequence[Card], first: str, tip: str, size: int = BLOCK) -> Iterator[list[Card]]:
     """Yield the full blocks of commits after `first`, the experiment's root, up to `tip`, oldest first.
 
-    These are what `chunk_summaries` may summarise: each by the ids of its first and its last commit.
+    `chunk_summaries` can summarise each block, by the ids of its first and its last commit.
     """
     known = {card["commit_hash"]: card for card in cards}
     chain: list[Card] = []

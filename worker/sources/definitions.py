@@ -1,6 +1,6 @@
-"""Where the sources of a goal define functions, classes and constants, read from their texts without running any.
+"""Finds the definitions of functions, classes and constants in the sources of a goal, without running any.
 
-Python is parsed. Of other languages the lines are read that begin a definition: what they show is no proof of one.
+Python is parsed. In other languages, lines that begin a definition are searched, which can be wrong.
 """
 
 from __future__ import annotations
@@ -55,10 +55,9 @@ Found = dict[str, Any]  # as `schemas.goal.Definition` has it
 def read_definitions(
     checkout: Checkout, files: Mapping[str, str], paths: Iterable[str], told: Iterable[str], room: int
 ) -> dict[str, list[Found]]:
-    """Read what the first of `paths` define; `files` have the ids of their contents.
+    """Return the definitions in the first of `paths`; `files` has the ids of their contents.
 
-    All fits into `room` bytes of JSON, and into what a goal has for it. What a text of `told` names comes before all
-    else: it may be in a file that has no room.
+    The result has at most `room` bytes of JSON, and fits into a goal. Names that occur in the texts `told` come first.
     """
     read = (path for path in dict.fromkeys(paths) if path in files and _ending(path) in _READ)
     texts = checkout.texts({path: files[path] for path in islice(read, MAX_READ)})
@@ -67,7 +66,7 @@ def read_definitions(
 
 
 def find_definitions(texts: Mapping[str, str], words: Collection[str], room: int) -> dict[str, list[Found]]:
-    """Find what files define, those names first that are among `words`, as far as it fits into `room` bytes of JSON."""
+    """Return the definitions in files, names among `words` first, in at most `room` bytes of JSON."""
     left = MAX_TEXT
     known: dict[str, list[Found]] = {}
     for path, text in texts.items():

@@ -1,6 +1,6 @@
-"""Fills in what a goal leaves out of its context, from the checkout and the CI job that it is sent from.
+"""Fills in the missing parts of a goal's context from the checkout and the CI job of its sender.
 
-What the goal says stands. Nothing is filled in from a checkout that cannot be what the goal is about.
+Fields of the goal have priority. Nothing is filled in from a checkout that cannot be the goal's repository.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ TARGET = re.compile(r"^(test|check)\s*:(?!=)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """A goal with what was filled in, that alone, and what whoever sends it should know."""
+    """A goal with the filled-in fields, these fields alone, and notes for the sender."""
 
     body: dict[str, Any]
     filled: Mapping[str, Any] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Filling:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What was filled in, by its name; of files how many, of manifests and definitions in which."""
+        """The filled-in fields by name: the number of files, and the paths of manifests and definitions."""
         said = dict(self.filled)
         if "files" in said:
             said["files"] = len(said["files"])
@@ -80,8 +80,8 @@ class Filling:
 def fill(body: Mapping[str, Any], folder: Path, job: Job | None, guessed: Collection[str] = ()) -> Filling:
     """Fill in repository, commit, files, manifests, language and test command of a goal.
 
-    Those of the checkout at `folder`, else what the CI job says of itself. Outside of CI a goal that names no file that
-    may change is about nothing here. Sentence and language that are `guessed`, from a report, give way to the checkout.
+    They come from the checkout at `folder`, else from the CI job. Outside of CI, a goal without files that may change
+    is not filled in. A `guessed` sentence and language, from a report, are replaced by the checkout's.
     """
     given, allowed = dict(body.get("context") or {}), body.get("allowed_files")
     context = {name: value for name, value in given.items() if name not in guessed}
@@ -97,7 +97,7 @@ def fill(body: Mapping[str, Any], folder: Path, job: Job | None, guessed: Collec
         found = _of_job(job, context)
     if _base(body, context) or body.get("from"):
         found.pop("base_sha", None)
-    for name in ("files_complete", "instructions") if body.get("from") else ():  # its tip may have others
+    for name in ("files_complete", "instructions") if body.get("from") else ():  # the tip of its branch may have others
         found.pop(name, None)
     tests = {TESTS: found.pop(TESTS)} if TESTS in found else {}
     filled = {name: value for name, value in found.items() if value and name not in context}
@@ -108,7 +108,7 @@ def fill(body: Mapping[str, Any], folder: Path, job: Job | None, guessed: Collec
 
 
 def _checked_by(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterator[str]:
-    """Say what checks a gap report whose project configures nothing, since controllers need these tools."""
+    """Yield a note with the tools that check a gap report without configuration: controllers need them."""
     given = body.get(GoalKind.GAP_REPORT)
     if body.get("kind") != GoalKind.GAP_REPORT or not isinstance(given, dict) or given.get("checks") is not None:
         return
@@ -121,14 +121,14 @@ def _checked_by(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterator
 
 
 def _base(body: Mapping[str, Any], context: Mapping[str, Any]) -> Any:
-    """Return the commit that a goal says it begins at; that of an evolution says it by its base."""
+    """Return the base commit of a goal; in an evolution it is part of `base`."""
     given = body.get("evolution")
     base = given.get("base") if isinstance(given, dict) else None
     return context.get("base_sha") or (base.get("commit_hash") if isinstance(base, dict) else None)
 
 
 def _of_job(job: Job | None, context: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a job without a checkout says of its repository, which a goal about another one has no use for."""
+    """Return the facts of a job without a checkout; empty if the goal is about another repository."""
     if job is None or not _is_named(context.get("repo"), [job.repo] if job.repo else []):
         return {}
     return {"repo": job.repo, "base_sha": job.head or job.commit}
@@ -143,7 +143,7 @@ def _of_checkout(
     notes: list[str],
 ) -> dict[str, Any]:
     named = [name for url in checkout.remotes.values() if (name := repository_name(url))]
-    jobs = [job.repo] if job and job.repo and not named else []  # a remote on this machine has no name of its own
+    jobs = [job.repo] if job and job.repo and not named else []  # a remote on this machine has no name
     if not _is_named(context.get("repo"), [*checkout.remotes.values(), *jobs]):
         notes.append(f"Nothing is filled in: this is a checkout of {', '.join(named) or 'another repository'}.")
         return {}
@@ -191,7 +191,7 @@ def _of_checkout(
 def _instructions(
     checkout: Checkout, base: str, patterns: Sequence[str], expanded: Sequence[str]
 ) -> dict[str, str] | None:
-    """Return the digests of the repository's own instructions at the commit that the plan begins with."""
+    """Return the digests of the repository's own instructions at the base commit of the plan."""
     commit = checkout.commit(base)
     files = checkout.files(commit) if commit else {}
     return fixed_instructions(
@@ -200,7 +200,7 @@ def _instructions(
 
 
 def _resolved_tests(context: Mapping[str, Any], files: Iterable[str], notes: list[str]) -> dict[str, Any]:
-    """Name the failing tests of a context by their files in the checkout, without those that have none there."""
+    """Return the failing tests of a context with their files in the checkout, without those that have none there."""
     given = context.get(TESTS)
     if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
         return {}
@@ -212,12 +212,12 @@ def _resolved_tests(context: Mapping[str, Any], files: Iterable[str], notes: lis
 
 
 def _is_named(said: Any, names: Sequence[str]) -> bool:
-    """Return whether what is called `names` may be the repository that the goal names; without names it may."""
+    """Return whether a repository with these `names` may be the one in the goal; True without names."""
     return not said or not names or is_of(str(said), names) or any(is_of(name, [str(said)]) for name in names)
 
 
 def _repository(checkout: Checkout, named: Sequence[str], job: Job | None) -> str | None:
-    """Name the repository: as the job does, unless it works on a checkout of another one; else as its remote does."""
+    """Return the name of the repository: from the job, unless the checkout is another one; else from its remote."""
     if job and job.repo and (not named or is_of(job.repo, checkout.remotes.values())):
         return job.repo
     url = checkout.remotes.get("origin") or (
@@ -227,7 +227,7 @@ def _repository(checkout: Checkout, named: Sequence[str], job: Job | None) -> st
 
 
 def _not_begun_with(checkout: Checkout, commit: str, job: Job | None) -> Iterator[str]:
-    """Say what of the folder a plan does not begin with, or which commit its controllers may not find."""
+    """Yield notes about uncommitted changes, and about a commit that controllers may not find."""
     if checkout.is_changed():
         yield f"Changes here that are not committed are no part of the plan: it begins at {commit[:12]}."
     if not job and not checkout.is_published(commit):
@@ -235,10 +235,10 @@ def _not_begun_with(checkout: Checkout, commit: str, job: Job | None) -> Iterato
 
 
 def created(body: Mapping[str, Any], files: Iterable[str]) -> tuple[str, ...]:
-    """List the paths that the roadmap and the wishes of a gap report name, and that a project of `files` lacks."""
+    """Return the paths in the roadmap and wishes of a gap report that the project's `files` do not have."""
     try:
         given = GapGoal.model_validate(body.get("gap_report") or {})
-    except ValidationError:  # whoever reads the goal says so
+    except ValidationError:  # the reader of the goal reports it
         return ()
     if not (given.gap_report or given.inbox):
         return ()
@@ -251,15 +251,15 @@ def created(body: Mapping[str, Any], files: Iterable[str]) -> tuple[str, ...]:
 
 
 def _meant(patterns: Sequence[str], files: Sequence[str], new: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """List for each pattern what it means: files, paths of the `new` ones, and a literal path itself."""
+    """Return the matches of each pattern: files, `new` paths, and a literal path itself."""
     return {each: (*expand_globs([each], files).files, *meant_by_globs([each], new)) for each in patterns}
 
 
 def is_about(files: Iterable[str], meant: Mapping[str, Sequence[str]], new: Sequence[str] = ()) -> bool:
-    """Return whether a project of these files is what patterns are about that mean these paths.
+    """Return whether a project with these files can be the target of patterns with these matches.
 
-    New files lie in folders that it has, or are among the `new` ones that the goal creates. A glob may mean a folder
-    that is new within another.
+    New files must be in existing folders, or among the `new` ones that the goal creates. A glob may match a new folder
+    inside of another.
     """
     there = frozenset((*files, *new))
     folders = {path.rpartition("/")[0] for path in files}
@@ -274,14 +274,14 @@ def is_about(files: Iterable[str], meant: Mapping[str, Sequence[str]], new: Sequ
 
 
 def _is_new_in(glob: str, folders: Container[str]) -> bool:
-    """Return whether a glob is about a folder of its own within one of `folders`, which is not the root."""
+    """Return whether a glob is about a new folder within one of `folders`, which is not the root."""
     plain = "/".join(takewhile(lambda part: not is_glob(part), clean(glob).split("/")))
     above = plain.rpartition("/")[0]
     return bool(above) and above in folders
 
 
 def _why_not(files: Collection[str], meant: Mapping[str, Sequence[str]], prefix: str, new: Sequence[str]) -> str:
-    """Return why a checkout is not what the patterns are about, and name those that have no file there."""
+    """Return why a checkout is not the target of the patterns, with those that match no file in it."""
     if prefix and is_about(files, _meant([prefix + each for each in meant], list(files), ())):
         return f"Nothing is filled in: paths begin at the root of the repository, such as {prefix}{next(iter(meant))}."
     strange = [each for each, paths in meant.items() if not is_about(files, {each: paths}, new)]
@@ -289,7 +289,7 @@ def _why_not(files: Collection[str], meant: Mapping[str, Sequence[str]], prefix:
 
 
 def _left_out(patterns: Sequence[str], files: Iterable[str], expanded: Container[str]) -> Iterator[str]:
-    """Say which files globs mean and do not allow: those that are allowed by name alone, and what is not `expanded`."""
+    """Yield notes about files that globs match and do not allow: those that must be named, or are not in `expanded`."""
     is_meant = matcher(tuple(each for each in patterns if is_glob(each) and pattern_fault(each) is None))
     literal = frozenset(clean(each) for each in patterns if not is_glob(each))
     meant = [path for path in files if is_meant(path) and path not in literal]
@@ -309,7 +309,7 @@ def _some(named: Sequence[str]) -> str:
 def _of_files(
     checkout: Checkout, files: Mapping[str, str], expanded: Sequence[str], context: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Guess the language as the planner would that had all files, and without one how a Makefile runs the tests."""
+    """Return the language that the planner would find with all files, or else how a Makefile runs the tests."""
     if context.get("language"):
         return {}
     tested: Sequence[str] = ()

@@ -1,6 +1,6 @@
-"""What git knows of a project for a gap report: its files, and the documents about its modules.
+"""The facts of git about a project for a gap report: its files, and the documents about its modules.
 
-A gap report is planned by them: what is there is changed, what is not is made, and globs find their files.
+The plan of a gap report depends on them: existing files are changed, missing ones created, and globs match them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ MAX_DOCUMENTS = 32_000
 
 
 def with_checkout(body: Mapping[str, Any], allowed: Sequence[Any], folder: Path) -> dict[str, Any]:
-    """Put the files and documents of `folder` into a goal; what `body` says already stands.
+    """Return a goal with the files and documents of `folder`; fields in `body` have priority.
 
-    Where there are too many, those that may change come first. Without git, nothing is added.
+    If there are too many, those that may change come first. Without git, nothing is added.
     """
     files = _files(folder)
     if not files:
@@ -46,7 +46,7 @@ def _files(folder: Path) -> tuple[str, ...]:
 
 
 def _first(files: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
-    """Yield as many files as there is room for, the `wanted` ones first."""
+    """Yield files up to the limit, the `wanted` ones first."""
     there = set(files)
     room = MAX_LISTING
     for path in dict.fromkeys((*(path for path in wanted if path in there), *files)):
@@ -57,7 +57,7 @@ def _first(files: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
 
 
 def read_documents(folder: Path, files: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield what the documents say, those that are regular files and lie below no link."""
+    """Yield the texts of the documents that are regular files below no link."""
     room = MAX_DOCUMENTS
     for path in files:
         if not room or name_of(path) not in MODULE_DOCUMENTS:

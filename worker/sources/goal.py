@@ -1,4 +1,4 @@
-"""A goal's body, put together from what CI wrote, what people wish, and what options say."""
+"""Builds a goal's body from reports of CI, wishes of people, and options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNKNOWN = FailureCategory.UNKNOWN
 CONTEXT = ("repo", "base_sha", "language", "test_command", "failing_tests", "workdir")
 MAX_EVIDENCE = 8000  # characters of one gap; a goal may have 256 kB
 MAX_LINE = 300
-MAX_SUMMED = 500  # of the line that says how much there was
+MAX_SUMMED = 500  # of the line with the total
 KIND = "gap_report"
 RUNNERS = {"python": "pytest", "javascript": "jest", "typescript": "jest", "go": "go test"}
 
@@ -52,26 +52,26 @@ class WrongKind(PlannerError):
 
 
 def with_report(body: Mapping[str, Any], report: JUnitReport) -> dict[str, Any]:
-    """Ask for the failures of `report` to be repaired; what `body` says already stands."""
+    """Return a goal that asks for a repair of the failures in `report`; fields in `body` have priority."""
     return {"goal": sentence_of(report.names), **with_failures(body, report)}
 
 
 def sentence_of(tests: Sequence[str]) -> str:
-    """Ask in a sentence for failing tests to be repaired."""
+    """Return a sentence that asks for the repair of failing tests."""
     listed = ", ".join(tests[:SHOWN_TESTS]) + (", ..." if len(tests) > SHOWN_TESTS else "")
     many = f"{len(tests)} failing tests:" if len(tests) > 1 else "failing test"
     return f"Fix {many} {listed}"[:4000]
 
 
 def with_failures(body: Mapping[str, Any], report: JUnitReport) -> dict[str, Any]:
-    """Return what failed as the goal's context; what `body` says already stands."""
+    """Return a goal with the failures in its context; fields in `body` have priority."""
     failures = {"language": report.language, "failing_tests": report.names, "failure_log": report.log}
     context = {name: value for name, value in failures.items() if value} | dict(body.get("context") or {})
     return {**body, "context": context} if context else dict(body)
 
 
 def with_options(body: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Set what the options say; of the limits those that they name."""
+    """Return a goal with the values of options; only named limits are replaced."""
     said = {name: value for name, value in given.items() if value is not None}
     context = dict(body.get("context") or {}) | {name: said.pop(name) for name in CONTEXT if name in said}
     limits = dict(body.get("limits") or {}) | said.pop("limits", {})
@@ -79,10 +79,10 @@ def with_options(body: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str,
 
 
 def content_id(body: Mapping[str, Any]) -> str | None:
-    """Name a goal by what it asks for at which commit, so that a job which is run again asks for the same.
+    """Return an id of a goal by its content and commit, so that a repeated job sends the same goal.
 
-    What tests print differs from run to run, so it does not count, nor do the listings that follow from the commit.
-    None for a goal that does not say its commit.
+    The output of tests differs from run to run and is left out, as are listings that follow from the commit. Returns
+    None for a goal without a commit.
     """
     context = dict(body.get("context") or {})
     if not COMMIT.fullmatch(str(context.get("base_sha"))):
@@ -97,27 +97,28 @@ def content_id(body: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class GapSources:
-    """What the sources of a goal say."""
+    """The contents of a goal's sources."""
 
     findings: tuple[SarifFinding, ...] = ()
     report: JUnitReport | None = None
     items: tuple[analysis.RoadmapItem, ...] = ()
     wishes: tuple[InboxItem, ...] = ()
-    allowed: tuple[str, ...] = ()  # what is found in these files goes first
+    allowed: tuple[str, ...] = ()  # findings in these files come first
     has_gaps: bool = False  # whether a log, a roadmap or an inbox is among them, even an empty one
 
     @property
     def linted(self) -> bool:
-        """Whether the test report is that of a linter alone."""
+        """Whether the test report only has findings of a linter."""
         return self.report is not None and bool(self.report.findings) and not self.report.failed
 
 
 def with_sources(
     body: Mapping[str, Any], sources: GapSources, kind: str | None, allowed: Sequence[Any], folder: Path | None
 ) -> dict[str, Any] | Nothing:
-    """Put what the sources say into a goal; Nothing where there is nothing wrong. Raises WrongKind.
+    """Return a goal with the contents of the sources; Nothing if they have no failures. Raises WrongKind.
 
-    All but a test report alone ask for a gap report; that asks for a repair, unless the goal is of that kind.
+    All sources except a single test report make a gap report. A test report alone makes a repair, unless the goal is a
+    gap report.
     """
     kind = kind or body.get("kind")
     gaps = sources.linted or sources.has_gaps
@@ -133,10 +134,10 @@ def with_sources(
 def goal_of(
     body: Mapping[str, Any], sources: GapSources, allowed: Sequence[Any], folder: Path | None
 ) -> dict[str, Any] | None:
-    """Ask for the most critical gap to be closed in the repository at `folder`; None where there is no gap.
+    """Return a goal to close the most critical gap in the repository at `folder`; None if there is no gap.
 
-    Of what `body` says, only its report gives way. The report has no time: the same output sent twice is the same goal.
-    Without a folder nothing is known of the repository's files.
+    Only the report in `body` is replaced. The report has no time, so that the same output makes the same goal. Without
+    a folder, the repository's files are unknown.
     """
     gaps = gaps_of(sources)
     if not gaps:
@@ -152,7 +153,7 @@ def goal_of(
 
 
 def gaps_of(sources: GapSources) -> tuple[Gap, ...]:
-    """List the gaps of all sources in their order, the most critical first."""
+    """Return the gaps of all sources in order, the most critical first."""
     version = analysis.lowest_incomplete(sources.items)
     outputs = _linted(sources.findings, sources.allowed) | _tested(sources.report)
     gaps = (
@@ -164,9 +165,9 @@ def gaps_of(sources: GapSources) -> tuple[Gap, ...]:
 
 
 def _linted(findings: Iterable[SarifFinding], allowed: Sequence[str]) -> dict[str, str]:
-    """Tell for each tool what it found, the allowed files first.
+    """Return the findings of each tool, those in allowed files first.
 
-    Something of every file goes before more of any, so that no file is cut off by another.
+    Each file has one finding before any has two, so that truncation removes no file.
     """
     tools: dict[str, dict[str, dict[SarifFinding, None]]] = {}
     for found in findings:
@@ -212,5 +213,5 @@ def _tested(report: JUnitReport | None) -> dict[str, str]:
 
 
 def _cut(lines: Iterable[str]) -> tuple[str, ...]:
-    """Take as many whole lines as there is room for, each once; what sums them up comes behind."""
+    """Return as many whole lines as fit, each once, with a summary at the end."""
     return tuple(first_lines(list(dict.fromkeys(lines)), MAX_EVIDENCE - MAX_SUMMED))

@@ -1,4 +1,4 @@
-"""Which files, manifests and documents of a commit a goal carries, as far as they fit into it: what it names first."""
+"""Selects the files, manifests and documents of a commit for a goal within its limits, the named ones first."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tasks.toolchain.languages import LANGUAGES, MANIFESTS
 
 MAX_MANIFEST = 32_000  # characters of one
 MAX_MANIFESTS, MAX_FILES = 96_000, 64_000  # bytes of all, as JSON; a goal may have 256 kB
-MAX_DOCUMENTS = 32_000  # bytes of what modules say of themselves, as JSON
+MAX_DOCUMENTS = 32_000  # bytes of the documents of modules, as JSON
 MAX_FILES_UNASKED = 16_000  # where no glob needs them: a plan is kept with them for weeks
-RESERVED = 4096  # bytes of a goal for all else that is filled in
+RESERVED = 4096  # bytes of a goal for all other filled-in fields
 LOCK = re.compile(r".*(?:\.lock|[-.]lock\.\w+|\.sum)")  # what tools write: long, and no tool is configured there
 READ = frozenset(  # the manifests that plans are made by
     name
@@ -47,14 +47,14 @@ def listed(
     meant: Iterable[str],
     room: int,
 ) -> list[str]:
-    """List the files of a commit that fit into `room` bytes: those that a goal names first, then those it means."""
+    """Return the files of a commit within `room` bytes: those that a goal names first, then matches of its patterns."""
     literal = (each for each in patterns if not is_glob(each))
     first = [path for path in (*literal, *mentioned_files(body, context, files), *meant) if path in files]
     most = min(MAX_FILES if any(map(is_glob, patterns)) else MAX_FILES_UNASKED, room)
     kept = _within_listing((*first, *files), most)
     if len(kept) == len(files):
         return kept
-    locks = (path for path in files if "/" not in path and path in MANIFESTS)  # by which a package manager is known
+    locks = (path for path in files if "/" not in path and path in MANIFESTS)  # they identify the package manager
     return _within_listing((*first, *locks, *files), most)
 
 
@@ -63,9 +63,9 @@ def _within_listing(paths: Iterable[str], most: int) -> list[str]:
 
 
 def mentioned_files(body: Mapping[str, Any], context: Mapping[str, Any], files: Container[str]) -> Iterator[str]:
-    """Yield the files that the goal's sentence, failing tests and log name: of a listing that is cut these must stay.
+    """Yield the files in the goal's sentence, failing tests and log; a truncated listing must contain them.
 
-    A log may have them below a folder of the machine that it was written on.
+    In a log, their paths may have a prefix of the machine where it was written.
     """
     for text in texts_of_goal(body, context):
         for word in dict.fromkeys(WORD.findall(text)):
@@ -83,10 +83,10 @@ def texts_of_goal(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterat
 
 
 def manifests_above(files: Iterable[str], meant: Iterable[str], context: Mapping[str, Any]) -> list[str]:
-    """List the manifests in the folders of what may change and of failing tests, and above these, the nearest first.
+    """Return the manifests in and above the folders of allowed files and failing tests, the nearest first.
 
-    Those at the root come first, since what lies below may be a part of their workspace. A glob stands for the folders
-    above it.
+    Those at the root come first, because the others may be parts of their workspace. A glob counts as the folders above
+    it.
     """
     tests, folder = context.get(TESTS), context.get("workdir") or "."
     files_of_tests = (file_of_test(str(test)) for test in (tests if isinstance(tests, list | tuple) else ()))
@@ -97,7 +97,7 @@ def manifests_above(files: Iterable[str], meant: Iterable[str], context: Mapping
 
 
 def module_documents(files: Container[str], named: Iterable[str]) -> list[str]:
-    """List what modules say of themselves, CONTRACT.md and SPEC.md: of the nearest folder above each that has any."""
+    """Return the documents of modules, CONTRACT.md and SPEC.md, from the nearest folder above each path with any."""
     found: dict[str, None] = {}
     for path in named:
         for folder in folders_above(path):
@@ -113,9 +113,9 @@ def fixed_instructions(
     files: Collection[str],
     read: Callable[[Sequence[str]], Mapping[str, str]],
 ) -> dict[str, str] | None:
-    """Return the digests of the instructions that agents may be given; None where these are many, or one is not read.
+    """Return the digests of the instructions for agents; None if there are many, or one cannot be read.
 
-    The goal allows `patterns`, which mean these of the commit's `files`; `read` reads some of them.
+    The goal allows `patterns`, which match these of the commit's `files`; `read` reads some of them.
     """
     globs = [each for each in patterns if is_glob(each)]
     literal = (clean(each) for each in patterns if not is_glob(each))
@@ -125,13 +125,13 @@ def fixed_instructions(
 
 
 def fit_manifests(texts: Mapping[str, str], room: int) -> dict[str, str]:
-    """Keep of the texts of manifests what fits into `room` bytes of a goal, and into what it has for them."""
+    """Return the texts of manifests within `room` bytes of a goal, and within the goal's limit for them."""
     cut = ((path, text[:MAX_MANIFEST]) for path, text in texts.items() if text.strip())
     return dict(_within(cut, min(MAX_MANIFESTS, room)))
 
 
 def fit_documents(texts: Mapping[str, str], room: int) -> dict[str, str]:
-    """Keep of what modules say of themselves what fits into `room` bytes of a goal, and into what it has for them."""
+    """Return the documents of modules within `room` bytes of a goal, and within the goal's limit for them."""
     return dict(_within(texts.items(), min(MAX_DOCUMENTS, room)))
 
 
@@ -143,7 +143,7 @@ def folders_above(path: str) -> Iterator[str]:
 
 
 def _within(items: Iterable[tuple[str, str]], room: int) -> Iterator[tuple[str, str]]:
-    """Yield those that fit into `room` bytes of JSON, in order."""
+    """Yield the items within `room` bytes of JSON, in order."""
     for name, text in items:
         size = len(codec.dumps([name, text]))
         if size <= room:

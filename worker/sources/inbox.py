@@ -1,7 +1,7 @@
 """The inbox: a folder of Markdown files, one wish each, with title, what, why, priority and constraints.
 
-They stand in front matter (`priority: high`, `constraints:` with a list below) or under headings (`# Title`, `## What`,
-`## Why`, `## Priority`, `## Constraints`); front matter counts more. A file without either is all `what`.
+The fields are in front matter (`priority: high`, `constraints:` with a list below) or under headings (`# Title`, `##
+What`, `## Why`, `## Priority`, `## Constraints`); front matter has priority. A file without either is all `what`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _item(path: Path, raw: bytes) -> InboxItem:
 
 
 def parse(filename: str, text: str) -> InboxItem:
-    """Read one wish."""
+    """Return one wish."""
     text = text.replace("\r\n", "\n").removeprefix("\ufeff")
     front = FRONT_MATTER.match(text)
     fields = _under_headings(text[front.end() :] if front else text) | (_front_matter(front[1]) if front else {})
@@ -75,7 +75,7 @@ def parse(filename: str, text: str) -> InboxItem:
 
 
 def _front_matter(text: str) -> dict[str, str]:
-    """Read `name: value` lines; what is indented or begins with a dash belongs to the name above."""
+    """Return the fields in `name: value` lines; indented lines and lines with a dash belong to the name above."""
     lines: dict[str, list[str]] = {}
     name = ""
     for line in text.splitlines():

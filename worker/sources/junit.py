@@ -1,4 +1,4 @@
-"""What a JUnit report says failed, in the names that pytest, jest and go use themselves. The report is untrusted."""
+"""Reads the failures in a JUnit report, with the test names of pytest, jest and go. The report is untrusted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class UnreadableReport(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class FailedTest:
-    """One test that failed; `language` is None where the report does not give it away."""
+    """One test that failed; `language` is None if the report does not reveal it."""
 
     name: str
     language: str | None
@@ -47,9 +47,9 @@ class FailedTest:
 
 @dataclass(frozen=True, slots=True)
 class JUnitReport:
-    """The failures of a report, each test once, and what linters found that write such reports.
+    """The failures of a report, each test once, and findings of linters that write such reports.
 
-    `flaky` names tests that failed and then passed, when their runner ran them again: they are not among `failed`.
+    `flaky` names tests that failed and passed when their runner repeated them: they are not among `failed`.
     """
 
     failed: tuple[FailedTest, ...]
@@ -58,7 +58,7 @@ class JUnitReport:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tests that failed, at most as many as a goal may name, sorted: parallel runs write them in any order."""
+        """The failed tests, limited to the number in a goal, and sorted: parallel runs write them in any order."""
         return tuple(sorted(test.name for test in self.failed)[:MAX_TESTS])
 
     @property
@@ -68,19 +68,19 @@ class JUnitReport:
 
     @property
     def log(self) -> str:
-        """What the failures printed."""
+        """The output of the failures."""
         return "\n\n".join(f"{test.name}\n{test.trace}" for test in self.failed)[:MAX_LOG]
 
     def named(self, words: Collection[str]) -> JUnitReport:
-        """Keep the failures whose name has one of `words`: the others are for somebody else."""
+        """Return the report with only those failures whose name contains one of `words`."""
         kept = tuple(test for test in self.failed if any(word in test.name for word in words))
         return JUnitReport(kept, self.findings, self.flaky)
 
 
 def read(report: bytes, *, findings: bool = False) -> JUnitReport:
-    """Read a report; raises UnreadableReport, also for one with a document type, since that could name entities.
+    """Return the content of a report. Raises UnreadableReport, also for a document type, which could define entities.
 
-    With `findings` what linters found is told apart from what failed; else that has failed, too.
+    With `findings`, results of linters are separate from failures; otherwise they are failures, too.
     """
     if len(report) > MAX_REPORT_BYTES:
         raise UnreadableReport(f"The report has {len(report)} bytes, and the limit is {MAX_REPORT_BYTES}.")
@@ -96,9 +96,9 @@ def read(report: bytes, *, findings: bool = False) -> JUnitReport:
 
 
 def report_of(root: Element, *, findings: bool = False) -> JUnitReport:
-    """Take the failures out of a report that was parsed, each test once; with `findings`, those of linters apart.
+    """Return the failures in a parsed report, each test once; with `findings`, those of linters separately.
 
-    A linter's suite without any finding that can be read stays a failure, so that nothing is lost.
+    A linter's suite without any readable finding stays a failure, so that nothing is lost.
     """
     failed: dict[str, FailedTest] = {}
     found: list[SarifFinding] = []
@@ -149,13 +149,13 @@ def _suites(root: Element) -> Iterator[Element]:
 
 
 def _trace(reason: Element) -> str:
-    """Take what the reason says; its message is often the beginning of its text."""
+    """Return the text of a reason; its message is often the start of its text."""
     message, text = reason.get("message", "").strip(), (reason.text or "").strip()
     return text if message in text else f"{message}\n{text}".strip()
 
 
 def _name(suite: Element, case: Element, reason: Element) -> tuple[str, str | None]:
-    """Name a test as its own tool does, as far as the report tells; with its language."""
+    """Return the name of a test in the form of its own tool, as far as the report allows, and its language."""
     owner, name, file = case.get("classname", ""), case.get("name", ""), case.get("file", "")
     if _is_rust(case, reason):
         return _rust(suite, name), "rust"
@@ -171,18 +171,21 @@ def _name(suite: Element, case: Element, reason: Element) -> tuple[str, str | No
 
 
 def _is_rust(case: Element, reason: Element) -> bool:
-    """Return whether nextest wrote a case, or cargo2junit: they name no file, but what panicked does."""
+    """Return whether nextest or cargo2junit wrote a case: they name no file, but the panic message does."""
     return not case.get("file") and RUST_PLACE.search(_trace(reason)[:MAX_NAME]) is not None
 
 
 def _is_in_module(owner: str, name: str) -> bool:
-    """Return whether a test is one of a module of Python: those of Minitest have such names, and none of a module."""
+    """Return whether a test belongs to a module of Python; tests of Minitest have similar names, and no module."""
     is_dotted = DOTTED.fullmatch(owner) and PYTHON_NAME.fullmatch(name)
     return is_dotted is not None and any(not part[0].isupper() for part in owner.split("."))
 
 
 def _rust(suite: Element, name: str) -> str:
-    """Name a test as nextest prints it: its package, then its path; the path alone where no package is known."""
+    """Return the name of a test as nextest prints it: its package, then its path.
+
+    Only the path if the package is unknown.
+    """
     package = suite.get("name", "").partition("::")[0]
     return f"{package} {name}" if PACKAGE.fullmatch(package) else name
 
@@ -192,7 +195,10 @@ def _is_go(suite: Element) -> bool:
 
 
 def _python(owner: str, name: str, file: str, reason: Element) -> str:
-    """Make pytest's node id: file, classes, function. Without `file`, a class is what begins with a capital."""
+    """Return pytest's node id: file, classes, function.
+
+    Without `file`, a class is a part that begins with a capital.
+    """
     if not owner and DOTTED.fullmatch(name) and "collection" in reason.get("message", ""):
         return file or name.replace(".", "/") + ".py"  # the file could not even be imported
     parts = owner.split(".") if owner else []
@@ -204,7 +210,7 @@ def _python(owner: str, name: str, file: str, reason: Element) -> str:
 
 _MYPY_CASE = re.compile(rf"{MYPY}-py\d+[._]\d+-[\w-]+(?: .*)?")
 _PLACE = re.compile(r"line (\d{1,9}), col (\d{1,9})")
-_MESSAGE = re.compile(  # the place may have no line, or say where it ends
+_MESSAGE = re.compile(  # the place may lack the line, or include its end
     r"(?P<path>(?:[A-Za-z]:(?=[\\/]))?[^\n:]+):(?:(?P<line>\d{1,9}):)?(?:(?P<column>\d{1,9}):)?(?:\d{1,9}:\d{1,9}:)?"
     r" error: (?P<text>.*)"
 )
@@ -212,7 +218,7 @@ _CODE = re.compile(r"[\w-]+")
 
 
 def findings_of(suite: Element) -> Iterator[SarifFinding]:
-    """Yield what a linter says is wrong; nothing for a suite with any failure that no linter names as its own."""
+    """Yield the findings of a linter; none for a suite with any failure that no linter names as its own."""
     failed = [(case, [*case.findall("failure"), *case.findall("error")]) for case in suite.findall("testcase")]
     failed = [(case, reasons) for case, reasons in failed if reasons]
     names = [case.get("name", "") for case, _ in failed]
@@ -245,7 +251,7 @@ def _of_mypy(reason: Element) -> Iterator[SarifFinding]:
 
 
 def _rule_and_text(said: str) -> tuple[str, str]:
-    """Take the code in brackets off the end of a message, in time that grows with its length and no faster."""
+    """Return the code in brackets at the end of a message, and the rest, in linear time."""
     text, _, code = said.rpartition(" [")
     rule = code.removesuffix("]")
     return (rule, text.rstrip()) if text and rule != code and _CODE.fullmatch(rule) else ("", said)

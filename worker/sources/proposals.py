@@ -1,7 +1,7 @@
-"""Finds in a repository's AGENTS.md and CLAUDE.md which commands may test it and set it up: proposals, never run.
+"""Finds commands for tests and setup in a repository's AGENTS.md and CLAUDE.md: proposals, which are never run.
 
-A command that tests is one that the catalogue takes for a verification by tests. One that sets up begins with the words
-of a known installer. Both are only shown to whoever sends a goal.
+A test command is one that the catalogue recognizes as a verification by tests. A setup command begins with the words of
+a known installer. Both are only shown to the sender of a goal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CODE = re.compile(
 )
 PROMPT = re.compile(r"^\s*(?:\$|>)\s+")
 COMMENT = re.compile(r"\s+#.*$")
-MOST, MOST_COMMANDS = 3, 500  # that are shown of each kind, and looked at in each file
+MOST, MOST_COMMANDS = 3, 500  # shown of each kind, and checked in each file
 MAX_SHOWN = 200
 INSTALLERS = (
     *(("uv", "sync"), ("poetry", "install"), ("pdm", "sync"), ("pdm", "install"), ("pipenv", "sync")),
@@ -35,7 +35,7 @@ INSTALLERS = (
 
 
 def propose(body: Mapping[str, Any], folder: Path) -> Iterator[str]:
-    """Say which options the instructions of the checkout at `folder` propose, as its commit has them."""
+    """Yield sentences with the options that the instructions of the checkout at `folder` propose, as of its commit."""
     try:
         texts = _read(folder)
     except FAILURES:
@@ -75,7 +75,7 @@ def _commands(text: str) -> Iterator[str]:
 
 
 def _as_test(command: str) -> str:
-    """Return a command as a goal may name it, if tests are what it runs; else an empty text."""
+    """Return a command in the form of goals if it runs tests; else an empty text."""
     try:
         tool = CATALOGUE.match(command)
     except UnknownCommand:

@@ -1,4 +1,4 @@
-"""The goal of a plan that has ended, made anew."""
+"""The goal of an ended plan, made again."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class NoRetry(PlannerError):
 
 
 class Retry(NamedTuple):
-    """A goal under an id of its own, and what of the old one is missing in it, as JSON pointers."""
+    """A goal with a new id, and the parts of the old one that it lacks, as JSON pointers."""
 
     body: dict[str, Any]
     left_out: list[str]
 
 
 def retry_of(plan_id: str, state: str, kept: Mapping[str, Any], left_out: Sequence[str], goal_id: str) -> Retry:
-    """Make a goal of what is kept of a plan's goal; raises NoRetry."""
+    """Return a goal from the stored goal of a plan. Raises NoRetry."""
     if state not in PLAN_ENDS:
         detail = f"{plan_id} is {state}: only a plan that has ended is retried. `planner cancel` ends it."
         raise NoRetry("plan_not_ended", detail)
@@ -51,7 +51,7 @@ def with_changes(
     base_sha: str | None = None,
     allow: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Give a goal other limits, another commit to begin at, or more files that may change, where that is said."""
+    """Return a goal with other limits, another base commit, or more files that may change, if they are given."""
     changed: dict[str, Any] = {**body}
     if limits:
         changed["limits"] = {**(body.get("limits") or {}), **limits}
@@ -65,7 +65,7 @@ def with_changes(
 
 
 def follow_up_of(plan: PlanSummary, kept: Mapping[str, Any], goal: str, goal_id: str, files: Sequence[str]) -> Retry:
-    """Make a goal on top of what a plan landed, with its repository, files and context; raises NoRetry."""
+    """Return a goal that continues a plan's landed changes, with its repository, files and context. Raises NoRetry."""
     if plan.state not in PLAN_ENDS:
         detail = f"{plan.plan_id} is {plan.state}: a follow-up goes on from a plan that has ended."
         raise NoRetry("plan_not_ended", detail)

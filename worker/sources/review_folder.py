@@ -17,7 +17,7 @@ from worker.host import regular_files
 KIND = "reviewed_plan"
 PLAN, CONTEXT, TEXT = "plan.json", "context.json", "plan.md"
 GATES = tuple(f"qr-{phase}.json" for phase in QrPhase)
-PARTS = frozenset({"overview", "milestones"})  # by which a plan.json is known as a reviewed plan's
+PARTS = frozenset({"overview", "milestones"})  # keys that identify a reviewed plan's plan.json
 MAX_BYTES = 4 * 1024 * 1024
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -27,9 +27,9 @@ class WrongFolder(PlannerError):
 
 
 def write(document: Mapping[str, Any], folder: Path, *, force: bool = False) -> list[Path]:
-    """Write the files of a reviewed plan's document, each at once and through no link; raises OSError.
+    """Write the files of a reviewed plan's document, each atomically and without following links. Raises OSError.
 
-    A gate that has passed has no file. Raises WrongFolder where other files of these names are there, but for `force`.
+    A gate that has passed has no file. Raises WrongFolder if other files have these names, unless `force`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not force:
@@ -46,9 +46,9 @@ def write(document: Mapping[str, Any], folder: Path, *, force: bool = False) -> 
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Read the input of a goal that takes up the plan of a folder; raises WrongFolder.
+    """Return the input of a goal that continues the plan in a folder. Raises WrongFolder.
 
-    A frozen plan is carried out, another one is planned further.
+    A frozen plan is executed, any other is planned further.
     """
     plan = _object(folder / PLAN)
     if plan is None:
@@ -63,7 +63,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def sentence_of(given: Mapping[str, Any]) -> str | None:
-    """Take the sentence of a goal from its plan's title, else from what its context says is to be done."""
+    """Return the sentence of a goal from its plan's title, else from the task in its context."""
     overview, spec = given["plan"].get("overview") or {}, (given.get("context") or {}).get("task_spec")
     said = overview.get("title") or overview.get("problem") or (spec or [None])[0]
     return str(said) if said else None
@@ -88,7 +88,7 @@ def _require_own(folder: Path) -> None:
 
 
 def _replace(handle: int, name: str, content: bytes) -> None:
-    """Put a file into the folder of `handle` in one move, in the place of a link if there is one."""
+    """Write a file into the folder of `handle` atomically; it replaces a link."""
     new = f".{name}.{token_hex(8)}"
     try:
         with os.fdopen(os.open(new, NEW, 0o666, dir_fd=handle), "wb") as file:

@@ -1,7 +1,7 @@
-"""A roadmap in Markdown, whose items are those of task lists.
+"""A roadmap in Markdown, with the items of its task lists.
 
-`- [ ] 0.1 Create ...` is to do; `- [x]`, and what is struck through as `~~...~~`, is not. The version is the one that
-an item begins with, else that of the nearest heading above it, such as `## v0.1 Basics`.
+`- [ ] 0.1 Create ...` is open; `- [x]`, and text that is struck through as `~~...~~`, is done. The version is at the
+start of an item, else in the nearest heading above it, such as `## v0.1 Basics`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OWN_VERSION = re.compile(
     rf"[*_`\[(]{{0,3}}v?(\d+(?:\.\d+)+){_AMOUNT}[*_`\])]{{0,3}}\s*[:.\u2013\u2014-]?\s+(\S.*)", re.IGNORECASE
 )
 FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
-MORE = re.compile(r"[ \t]+(?![-*+] |\d{1,9}[.)] )(\S.*)")  # an item goes on in a line that is indented
+MORE = re.compile(r"[ \t]+(?![-*+] |\d{1,9}[.)] )(\S.*)")  # an indented line continues an item
 
 
 class EmptyRoadmap(PlannerError):
@@ -33,7 +33,7 @@ class EmptyRoadmap(PlannerError):
 
 
 def read(text: str) -> tuple[RoadmapItem, ...]:
-    """List the items of a roadmap; raises EmptyRoadmap where there is none, done or not."""
+    """Return the items of a roadmap. Raises EmptyRoadmap if there are none, done or not."""
     items = tuple(map(_without_struck, _items(text)))
     if not items:
         raise EmptyRoadmap
@@ -41,7 +41,7 @@ def read(text: str) -> tuple[RoadmapItem, ...]:
 
 
 def _without_struck(item: RoadmapItem) -> RoadmapItem:
-    """Leave out what is struck through; an item of which nothing is left is not to do any more."""
+    """Return the item without struck text; an item without any other text is done."""
     left = without_struck(item.description)
     return replace(item, description=left) if left else replace(item, completed=True)
 

@@ -1,4 +1,7 @@
-"""What a SARIF 2.1.0 log says is wrong, as ruff, eslint, clippy, CodeQL and others write it. The log is untrusted."""
+"""Reads the findings in a SARIF 2.1.0 log, as ruff, eslint, clippy, CodeQL and others write it.
+
+The log is untrusted.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from tasks.base.errors import PlannerError
 
 MAX_LOG_BYTES = 32 * 1024 * 1024
 FAILING = frozenset({"error", "warning"})
-UNLEVELLED = "warning"  # a result that says nothing else (SARIF 3.27.10)
+UNLEVELLED = "warning"  # the default level of a result (SARIF 3.27.10)
 BOM = b"\xef\xbb\xbf"
 
 
@@ -26,7 +29,7 @@ class UnreadableLog(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class SarifFinding:
-    """One thing that a tool found; `path` is relative to the repository where that is known."""
+    """One finding of a tool; `path` is relative to the repository if that is known."""
 
     tool: str
     path: str
@@ -115,7 +118,7 @@ class _Tool(_Part):
     extensions: tuple[_Extension, ...] = ()
 
     def rules_of(self, component: int) -> tuple[_Rule, ...]:
-        """List the rules of an extension, or of the tool itself."""
+        """Return the rules of an extension, or of the tool itself."""
         return (self.extensions[component] if 0 <= component < len(self.extensions) else self.driver).rules
 
 
@@ -136,7 +139,7 @@ class _Log(_Part):
 
 
 def read(log: bytes, root: Path) -> tuple[SarifFinding, ...]:
-    """List what the log's tools found, files below `root` relative to it; raises UnreadableLog."""
+    """Return the findings of a log's tools, with files below `root` relative to it. Raises UnreadableLog."""
     if len(log) > MAX_LOG_BYTES:
         raise UnreadableLog(f"The SARIF log has {len(log)} bytes, and the limit is {MAX_LOG_BYTES}.")
     try:
@@ -199,15 +202,15 @@ def _path(run: _Run, place: _Artifact, root: Path) -> str:
 
 
 def relative(path: str, root: Path) -> str:
-    """Write a path as it is within `root`, where it lies there."""
+    """Return a path relative to `root`, if it is below it."""
     whole, above = PurePosixPath(path), PurePosixPath(root.as_posix())
     return str(whole.relative_to(above)) if whole.is_relative_to(above) else path
 
 
 def _local(uri: str) -> str:
-    """Take the path of a URI; a relative one is a path with escapes."""
+    """Return the path of a URI; a relative one is a path with escapes."""
     try:
         parts = urlsplit(uri)
-    except ValueError:  # brackets where the host stands
+    except ValueError:  # brackets in place of the host
         return unquote(uri.removeprefix("file://"))
     return unquote(parts.path) if parts.scheme in {"", "file"} else unquote(uri)
