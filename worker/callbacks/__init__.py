@@ -1,1 +1,1 @@
-"""Callbacks: what becomes of plans is told to endpoints over HTTP, out of the outbox that commits write."""
+"""Callbacks: notifies endpoints over HTTP about plans, from the outbox that commits write."""

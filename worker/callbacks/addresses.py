@@ -1,8 +1,8 @@
-"""Where callbacks may go: which URLs, and which addresses; pure.
+"""Checks the URLs and addresses of callbacks; pure.
 
-An endpoint's URL is an operator's word, its name in the DNS is anybody's. So the name is resolved once, each address is
-judged here, and the connection is made to exactly one that was. What is not for everybody on the internet is refused
-unless the operator allows it (PLANNER_CALLBACK_ALLOW).
+An operator sets an endpoint's URL, but anyone may control its DNS name. So the name is resolved once, each address is
+checked here, and the connection goes to exactly one checked address. Addresses that are not public are refused unless
+the operator allows them (PLANNER_CALLBACK_ALLOW).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Network = IPv4Network | IPv6Network
 MAX_URL = 2000
 MAX_PORT = 65_535
 LAST_LABEL_IS_A_NUMBER = re.compile(r"(?:.*\.)?(?:\d+|0[xX][0-9a-fA-F]*)\.?")
-GLOBAL_6 = ip_network("2000::/3")  # no other IPv6 address is one of the internet's
+GLOBAL_6 = ip_network("2000::/3")  # all other IPv6 addresses are not public
 REFUSED = tuple(
     map(
         ip_network,
@@ -43,9 +43,9 @@ class BadUrl(PlannerError):
 
 
 def parse_url(text: str) -> URL:
-    """Read the URL of an endpoint; raises BadUrl with a sentence.
+    """Return the URL of an endpoint. Raises BadUrl with a sentence.
 
-    A host that is a number in any form but that of four decimal parts is refused: programs do not agree on what it is.
+    A numeric host in any form but four decimal parts is refused: programs disagree about its meaning.
     """
     try:
         url = URL(text)
@@ -66,7 +66,7 @@ def parse_url(text: str) -> URL:
 
 
 def literal(host: str) -> Address | None:
-    """Read a host that is an address in its usual form; None for a name."""
+    """Return a host that is an address in its usual form; None for a name."""
     try:
         return ip_address(host.strip("[]"))
     except ValueError:
@@ -74,13 +74,13 @@ def literal(host: str) -> Address | None:
 
 
 def is_named(address: Address, allowed: Iterable[Network]) -> bool:
-    """Whether the operator has allowed this address, or the IPv4 address that it stands for."""
+    """Return whether the operator has allowed this address, or the IPv4 address that is embedded in it."""
     forms = {address, *_embedded(address)}
     return any(form.version == network.version and form in network for network in allowed for form in forms)
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one that everybody on the internet has, as is every IPv4 address that it stands for."""
+    """Return whether an address is public on the internet, and so is each IPv4 address that is embedded in it."""
     if isinstance(address, IPv6Address):
         if address.scope_id or address in COMPATIBLE or address in NAT64[1]:
             return False
@@ -92,7 +92,10 @@ def is_public(address: Address) -> bool:
 
 
 def may_call(address: Address, allowed: Iterable[Network], scheme: str) -> bool:
-    """Whether a callback may go to this address; without TLS only where the operator allows the address by name."""
+    """Return whether a callback may go to this address.
+
+    Without TLS only if the operator allows the address explicitly.
+    """
     return is_named(address, allowed) or (scheme == "https" and is_public(address))
 
 
@@ -101,7 +104,7 @@ def _is_refused(address: Address) -> bool:
 
 
 def _embedded(address: Address) -> tuple[IPv4Address, ...]:
-    """Find the IPv4 address that an IPv6 address stands for: mapped, compatible, 6to4 and NAT64."""
+    """Return the IPv4 address in an IPv6 address: mapped, compatible, 6to4 or NAT64."""
     if isinstance(address, IPv4Address):
         return ()
     if found := address.ipv4_mapped or address.sixtofour:

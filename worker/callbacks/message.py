@@ -1,4 +1,4 @@
-"""What is sent: a thin signed message to a webhook, or the status of a commit to a forge; pure."""
+"""The content of callbacks: a short signed message to a webhook, or the status of a commit to a forge; pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schemas.times import rfc3339
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.store.endpoints import Endpoint
 
-CONTEXT = "planner"  # what the status of a commit is called
+CONTEXT = "planner"  # name of the status of a commit
 AGENT = "planner-callbacks/1"
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 STATUSES = {  # of a commit: at GitHub, at GitLab, and in words
@@ -35,7 +35,7 @@ SECRET_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a delivery tells, as it is stored: an event of a plan, at a time in ms."""
+    """The stored subject of a delivery: an event of a plan, with its time in ms."""
 
     type: str
     plan_id: str
@@ -46,12 +46,12 @@ class About:
 
     @classmethod
     def decode(cls, raw: bytes) -> About:
-        """Read what `encode` wrote; what a newer version has added is passed over."""
+        """Return the subject that `encode` wrote; fields of newer versions are skipped."""
         record = codec.loads(raw)
         return cls(**{name: record.get(name) for name in cls.__slots__})
 
     def encode(self) -> bytes:
-        """Write it as JSON."""
+        """Return it as JSON."""
         return codec.dumps({name: getattr(self, name) for name in self.__slots__})
 
 
@@ -67,7 +67,7 @@ class Post:
 def write(
     endpoint: Endpoint, about: About, message_id: str, secrets: Sequence[str], public_url: str | None, now: int
 ) -> Post:
-    """Write what an endpoint is sent at `now`, in seconds; `secrets` are those that count."""
+    """Return the request to an endpoint at `now`, in seconds; `secrets` are the valid ones."""
     path = f"/v1/plans/{about.plan_id}"
     link = f"{public_url.rstrip('/')}{path}" if public_url else None
     if endpoint.kind != "webhook":
@@ -83,7 +83,7 @@ def write(
 
 
 def obstacle(endpoint: Endpoint, about: About, state: str | None) -> str:
-    """Return why this need not be sent, if so; `state` is the plan's by now, None where it is gone."""
+    """Return why this need not be sent; empty if it must be. `state` is the plan's current one, None if it is gone."""
     if endpoint.kind == "webhook":
         return ""
     if about.type not in STATUSES:
@@ -112,12 +112,12 @@ def _headers() -> dict[str, str]:
 
 
 def write_secret(random: bytes) -> str:
-    """Write a secret as endpoints are given it."""
+    """Return a secret in the form for endpoints."""
     return PREFIX + b64encode(random).decode()
 
 
 def sign(secrets: Iterable[str], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """Make the headers of a message; each secret makes a signature, so that a receiver may know one of two."""
+    """Return the headers of a message, with a signature for each secret, so that a receiver needs only one of them."""
     content = b"%s.%d." % (message_id.encode(), timestamp) + body
     made = [
         b64encode(hmac.digest(b64decode(secret.removeprefix(PREFIX)), content, sha256)).decode() for secret in secrets

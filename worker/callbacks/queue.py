@@ -1,4 +1,4 @@
-"""The deliveries of one partition in Redis: made of the outbox, leased to who tries them, noted, sent again."""
+"""The deliveries of one partition in Redis: created from the outbox, leased for tries, recorded, sent again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from worker.store.keys import Partition
 log = logging.getLogger("planner.callbacks")
 
 PAGE = 100
-FAN_OUT_S = 1.0  # of one task; the poller sees what is left
+FAN_OUT_S = 1.0  # of one task; the poller notices the rest
 DELIVERY_ID = re.compile(r"msg_(\d{1,3})-\d+-\d+-([0-9a-f]{16})")
 LEASE_S = 40.0  # longer than a try takes; then another worker takes the delivery over
 KEPT_S = 30 * 86_400  # a delivery; its tries take three days
@@ -32,7 +32,7 @@ ATTEMPTS_KEPT = 20
 
 
 class Delivery(NamedTuple):
-    """A delivery in hand, or as it is shown; `id` is the `webhook-id` of each of its tries."""
+    """A delivery in progress, or as it is shown; `id` is the `webhook-id` of each of its tries."""
 
     id: str
     about: About
@@ -51,10 +51,10 @@ class Queue:
     partition: Partition
 
     def fan_out(self) -> int:
-        """Make the deliveries of what stands in the outbox, for FAN_OUT_S; returns how many entries those were of."""
+        """Create the deliveries of the entries in the outbox, for FAN_OUT_S. Returns the number of entries."""
         done, end = 0, time.monotonic() + FAN_OUT_S
         while time.monotonic() < end and (page := self._entries()):
-            known = read_all(self.client)  # after the page: whoever was added before an entry was written hears of it
+            known = read_all(self.client)  # after the page: so each entry reaches all endpoints that are older
             for entry, fields in page:
                 both = (self.partition.outbox, self.partition.callbacks)
                 self._fcall(functions.FAN_OUT, *both, args=(entry, KEPT_S, *self._made_of(entry, fields, known)))
@@ -62,12 +62,12 @@ class Queue:
         return done
 
     def due(self) -> list[str]:
-        """Name the endpoints for which something is due."""
+        """Return the endpoints with something due."""
         found: Any = self.client.zrange(self.partition.callbacks, "-inf", now_ms(self.client), byscore=True)
         return [name.decode() for name in found]
 
     def lease(self, endpoint_id: str) -> Delivery | None:
-        """Take the delivery that is due first; who does not note in LEASE_S what became of it, loses it."""
+        """Lease the delivery that is due first. Without a `note` in LEASE_S another worker takes it over."""
         reply: Any = self._call(functions.LEASE_CALLBACK, endpoint_id, int(LEASE_S * 1000))
         if reply is None:
             return None
@@ -75,28 +75,28 @@ class Queue:
         return Delivery(name.decode(), About.decode(about), int(tries), codec.loads(log), int(until))
 
     def note(self, endpoint_id: str, taken: Delivery, ended: str, wait_s: float) -> bool:
-        """Note what became of a try; False where the delivery was another's by then."""
+        """Record the result of a try. Returns False if another worker has the delivery by then."""
         log = codec.dumps(taken.log[-ATTEMPTS_KEPT:])
         kept = (endpoint_id, taken.id, taken.leased, int(wait_s * 1000), ended, taken.tries, log)
         return bool(self._call(functions.NOTE_TRY, *kept))
 
     def end_all(self, endpoint_id: str, why: str) -> None:
-        """End what is under way to an endpoint that receives no more messages."""
+        """End the deliveries to an endpoint that receives no more messages."""
         while self._call(functions.END_CALLBACKS, endpoint_id, why):
             pass
 
     def send_again(self, endpoint_id: str, ids: Sequence[str]) -> int:
-        """Have deliveries tried at once; returns how many, without those that a worker has in hand."""
+        """Make deliveries due at once. Returns their number, without those in progress."""
         return int(self._call(functions.CALL_AGAIN, endpoint_id, KEPT_S, *ids)) if ids else 0
 
     def newest(self, endpoint_id: str, count: int) -> list[Delivery]:
-        """Read the newest deliveries to an endpoint."""
+        """Return the newest deliveries to an endpoint."""
         callbacks = self.partition.callbacks
         names: Any = self.client.zrevrange(f"{callbacks}:of:{endpoint_id}", 0, count - 1)
         return self.read(endpoint_id, [name.decode() for name in names])
 
     def read(self, endpoint_id: str, ids: Sequence[str]) -> list[Delivery]:
-        """Read deliveries to an endpoint; those that are gone are left out."""
+        """Return deliveries to an endpoint; missing ones are left out."""
         callbacks = self.partition.callbacks
         pipeline = self.client.pipeline(transaction=False)
         for name in ids:
@@ -112,7 +112,7 @@ class Queue:
         ]
 
     def state_of(self, plan_id: str) -> str | None:
-        """Read the state of a plan by now; None where it is gone."""
+        """Return the current state of a plan; None if it is gone."""
         found: Any = self.client.hget(self.partition.plan(plan_id).plan, "state")
         return found.decode() if found else None
 
@@ -132,7 +132,7 @@ class Queue:
         return list(found)
 
     def _made_of(self, entry: bytes, fields: dict[bytes, bytes], endpoints: Mapping[str, Endpoint]) -> list[Any]:
-        """Lay out the deliveries of an entry, as fan_out takes them: one for each endpoint that is to hear of it."""
+        """Return the deliveries of an entry as arguments of fan_out: one for each endpoint that receives it."""
         try:
             event, plan_id, at, state, callback = (
                 fields[name].decode() for name in (b"type", b"plan", b"at", b"state", b"callback")
@@ -151,6 +151,6 @@ class Queue:
 
 
 def place_of(delivery_id: str) -> tuple[int, str] | None:
-    """Read of a delivery's id its partition and its endpoint; None where that is no such id."""
+    """Return the partition and the endpoint in a delivery's id; None if it is no such id."""
     found = DELIVERY_ID.fullmatch(delivery_id)
     return (int(found[1]), f"ep_{found[2]}") if found else None

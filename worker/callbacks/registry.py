@@ -1,4 +1,4 @@
-"""Endpoints as operators have them: added with a secret that is shown once, rotated, described."""
+"""Endpoints for operators: added with a secret that is shown once, rotated, described."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WrongEndpoint(PlannerError):
 
 
 class Wanted(NamedTuple):
-    """What an operator says of a new endpoint; `token` of a forge's."""
+    """An operator's description of a new endpoint; `token` is for a forge."""
 
     url: str
     kind: EndpointKind = "webhook"
@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
 def add(
     client: Redis, box: SecretBox, wanted: Wanted, partitions: int, allowed: tuple[Network, ...]
 ) -> tuple[Endpoint, str]:
-    """Add an endpoint; returns it with its secret, which nobody can be shown again. Raises PlannerError."""
+    """Add an endpoint. Returns it with its secret, which cannot be shown again. Raises PlannerError."""
     events = _checked(wanted, allowed)
     if len(endpoints.read_all(client)) >= MOST_ENDPOINTS:
         raise WrongEndpoint(f"There are {MOST_ENDPOINTS} endpoints, which is the most.")
@@ -66,9 +66,9 @@ def add(
 def rotate(
     client: Redis, box: SecretBox, endpoint: Endpoint, partitions: int, keep_s: float, token: str = ""
 ) -> tuple[Endpoint, str]:
-    """Give an endpoint another secret; messages are signed with the old one too for `keep_s`.
+    """Give an endpoint another secret; messages are also signed with the old one for `keep_s`.
 
-    Every secret is encrypted anew, with the newest key of the file. A forge's token is replaced at once.
+    Every secret is encrypted again with the newest key of the file. A forge's token is replaced at once.
     """
     if (endpoint.kind == "webhook") == bool(token):
         raise WrongEndpoint("A token is for the status of a commit, and that has no other secret.")
@@ -84,7 +84,7 @@ def rotate(
 
 
 def describe(endpoint: Endpoint) -> dict[str, Any]:
-    """Describe an endpoint for JSON, without its secrets."""
+    """Return an endpoint for JSON, without its secrets."""
     return {
         "endpoint_id": endpoint.id,
         "kind": endpoint.kind,
@@ -100,7 +100,7 @@ def describe(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def describe_delivery(delivery: Delivery) -> dict[str, Any]:
-    """Describe a delivery for JSON: what it tells, and what came of its tries."""
+    """Return a delivery for JSON: its subject, and the results of its tries."""
     due = rfc3339(delivery.due) if delivery.due and not delivery.leased else None
     return {
         "webhook_id": delivery.id,

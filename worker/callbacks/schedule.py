@@ -1,4 +1,4 @@
-"""When a callback is tried, and what its answer means; pure."""
+"""The times of a callback's tries, and the meaning of answers; pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from email.utils import parsedate_to_datetime
 MINUTE, HOUR = 60, 3600
 # Before each try, seconds after the one before it had failed.
 WAITS_S = (0, 5, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR)
-JITTER = 0.2  # of a wait, at most, and beside it: receivers that were down are not called by all at once
-MOST_WAIT_S = 24 * HOUR  # that a receiver can ask for
+JITTER = 0.2  # maximum extra part of a wait: so receivers are not called by all at once after an outage
+MOST_WAIT_S = 24 * HOUR  # limit for a receiver's wish
 GONE = 410
 BUSY = (429, 503)
 FINAL_FOR_FORGES = (400, 422)  # the same status of the same commit is refused again
@@ -20,7 +20,7 @@ DELIVERED, FAILED, DISABLED = "delivered", "failed", "disabled"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of one try: an HTTP status, or 0 and why there was none; `retry_after` as the receiver wrote it."""
+    """The result of one try: an HTTP status, or 0 with the error; `retry_after` is the receiver's header."""
 
     status: int
     error: str = ""
@@ -29,7 +29,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What follows: why it has ended, or the seconds until the next try; whether the endpoint is now disabled."""
+    """The consequence: the final state, or the seconds until the next try; and whether the endpoint is now disabled."""
 
     ended: str = ""
     wait_s: float = 0.0
@@ -37,7 +37,7 @@ class Next:
 
 
 def follow(answer: Answer, tries: int, chance: float, now: float, *, is_forge: bool = False) -> Next:
-    """Return what follows the try number `tries`, which got `answer`; `chance` is from 0 to 1, `now` in seconds."""
+    """Return the consequence of try number `tries` with `answer`; `chance` is from 0 to 1, `now` in seconds."""
     if 200 <= answer.status < 300:
         return Next(DELIVERED)
     if answer.status == GONE and not is_forge:
@@ -50,7 +50,7 @@ def follow(answer: Answer, tries: int, chance: float, now: float, *, is_forge: b
 
 
 def _asked_s(text: str, now: float) -> float:
-    """Read Retry-After, seconds or a date; 0 where it is neither."""
+    """Return the seconds in Retry-After, a number or a date; 0 for any other text."""
     if text.isascii() and text.isdigit():
         return float(text[:9])
     try:

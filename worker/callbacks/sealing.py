@@ -1,4 +1,4 @@
-"""Secrets of endpoints are stored encrypted, with keys of a file that Redis does not have (PLANNER_SECRET_FILE)."""
+"""Encrypts the secrets of endpoints, with keys of a file that Redis does not have (PLANNER_SECRET_FILE)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NoSecrets(PlannerError):
 
 
 class SecretBox:
-    """Encrypts with the first key of the file, and reads what any of its keys has encrypted."""
+    """Encrypts with the first key of the file, and decrypts with any of its keys."""
 
     def __init__(self, keys: MultiFernet) -> None:
         self._keys = keys
@@ -46,11 +46,11 @@ class SecretBox:
             raise NoSecrets(f"PLANNER_SECRET_FILE: {path} needs a key on each line; {MAKE_ONE}") from None
 
     def seal(self, secret: str) -> str:
-        """Encrypt a secret."""
+        """Return the encrypted secret."""
         return self._keys.encrypt(secret.encode()).decode()
 
     def unseal(self, sealed: str) -> str:
-        """Read a secret; raises NoSecrets where none of the keys has encrypted it."""
+        """Return the decrypted secret. Raises NoSecrets if none of the keys fits."""
         from cryptography.fernet import InvalidToken
 
         try:

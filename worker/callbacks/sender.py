@@ -1,8 +1,8 @@
-"""Sends what is due, in a thread of its own: receivers may take their time, Celery's slots do not wait for them.
+"""Sends due callbacks in a separate thread, so that slow receivers do not block Celery's slots.
 
-A task only says that something is due for an endpoint. At most PARALLEL tries of an endpoint and partition are under
-way in a process, so that one that is slow holds up nobody but itself. What a process had in hand when it was killed is
-leased to another one after LEASE_S.
+A task only signals that an endpoint has due deliveries. At most PARALLEL tries of an endpoint and partition run in a
+process, so that a slow endpoint delays only itself. The deliveries of a killed process are leased to another one after
+LEASE_S.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from worker.telemetry.outage import SaidSeldom
 
 log = logging.getLogger("planner.callbacks")
 impossible = logging.getLogger("planner.callbacks.keys")
-TIMEOUT_S = 15.0  # of all of it: the name, the connection, the answer
+TIMEOUT_S = 15.0  # in total: for the name, the connection and the answer
 CONNECT_S = 5.0  # to one address, where there are more
 MOST_ADDRESSES = 4
 ERROR_CHARS = 200
@@ -52,7 +52,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
 _resolvers = ThreadPoolExecutor(64, "callback-names")  # a name server may take its time
 
 
-impossible.addFilter(SaidSeldom())  # what is due is looked at several times a second
+impossible.addFilter(SaidSeldom())  # due deliveries are checked several times a second
 
 Place = tuple[int, str]  # partition and endpoint
 
@@ -62,7 +62,7 @@ STOP_S = 3.0  # for tries under way at the end of a process; the others are take
 
 
 class Sender:
-    """The tries under way in this process."""
+    """The running tries in this process."""
 
     def __init__(self, box: SecretBox, allowed: Sequence[Network], public_url: str | None) -> None:
         self._box = box
@@ -76,11 +76,11 @@ class Sender:
         self._thread.start()
 
     def serve(self, queue: Queue, endpoint_id: str) -> None:
-        """Have what is due for an endpoint tried; returns at once."""
+        """Start the due tries of an endpoint; returns at once."""
         self._loop.call_soon_threadsafe(self._begin, queue, endpoint_id)
 
     def stop(self, seconds: float = STOP_S) -> None:
-        """Begin nothing more, and wait for what is under way."""
+        """Start nothing more, and wait for the running tries."""
         self._ending = True
         end = time.monotonic() + seconds
         while self._under_way.total() and time.monotonic() < end:
@@ -94,12 +94,12 @@ class Sender:
 
     def _end(self, place: Place, task: asyncio.Task[None]) -> None:
         self._under_way[place] -= 1
-        if error := task.exception():  # what was leased comes back when its time is over
+        if error := task.exception():  # the lease expires, and the delivery becomes due again
             kind = log.warning if isinstance(error, RedisError) else log.error
             kind("callback interrupted", extra={"endpoint": place[1], "error": f"{type(error).__name__}: {error}"})
 
     async def _work(self, queue: Queue, endpoint_id: str) -> None:
-        """Try what is due, one after the other; where more waits others help."""
+        """Make the due tries one after the other; while more are due, further tasks help."""
         while not self._ending:
             endpoint, taken = await self._in_store(self._take, queue, endpoint_id)
             if taken is None:
@@ -134,7 +134,7 @@ class Sender:
             await self._in_store(self._note, queue, endpoint, taken, now, answer)
         except RedisError:
             raise
-        except Exception as error:  # of what the receiver wrote; a try that is not counted would be made without end
+        except Exception as error:  # an error in the receiver's answer; an uncounted try would repeat for ever
             log.exception("callback not understood", extra={"endpoint": endpoint.id, "delivery": taken.id})
             plain = Answer(answer.status, UNNOTED.format(error=type(error).__name__))
             await self._in_store(self._note, queue, endpoint, taken, now, plain)
@@ -157,7 +157,7 @@ class Sender:
             log.warning("endpoint disabled", extra={"endpoint": endpoint.id, "status": answer.status})
 
     async def _in_store(self, act: Any, *args: Any) -> Any:
-        """Do what waits for Redis beside the loop."""
+        """Run a call that waits for Redis outside of the event loop."""
         return await self._loop.run_in_executor(self._store, partial(act, *args))
 
 
@@ -166,7 +166,7 @@ _lock = threading.Lock()
 
 
 def deliver(queue: Queue, settings: Settings) -> None:
-    """Make deliveries of what stands in the outbox, and have what is due sent; returns without waiting for that."""
+    """Create deliveries from the outbox, and start the due tries; returns without waiting for those."""
     queue.fan_out()
     if due := queue.due():
         try:
@@ -179,7 +179,7 @@ def deliver(queue: Queue, settings: Settings) -> None:
 
 
 def stop() -> None:
-    """Let what is under way in this process come to its end, for a short time."""
+    """Let the running tries of this process finish, for a short time."""
     if found := _senders.get(os.getpid()):
         found.stop()
 
@@ -193,17 +193,17 @@ def _sender(settings: Settings) -> Sender:
 
 
 async def resolve(host: str, port: int) -> Sequence[Address]:
-    """Ask for the addresses of a host, in the order in which they are to be tried."""
+    """Return the addresses of a host, in the order of the tries."""
     loop = asyncio.get_running_loop()
     found = await loop.run_in_executor(_resolvers, socket.getaddrinfo, host, port, 0, socket.SOCK_STREAM)
     return list(dict.fromkeys(ip_address(place[4][0]) for place in found))
 
 
 async def send(post: Post, allowed: Sequence[Network], resolve: Resolve = resolve) -> Answer:
-    """Send it, and say what came of it; whatever that is, nothing is raised.
+    """Send a request and return the result; errors become a result, too.
 
-    The name is resolved once. Of its addresses those are tried that may be called, and the connection goes to nothing
-    else: no redirect is followed, no proxy is asked. The certificate has to be the name's.
+    The name is resolved once. Only its permitted addresses are tried, and the connection goes nowhere else: no redirect
+    is followed, and no proxy is used. The certificate must be valid for the name.
     """
     try:
         async with asyncio.timeout(TIMEOUT_S):
@@ -231,7 +231,7 @@ async def _send(post: Post, allowed: Sequence[Network], resolve: Resolve) -> Ans
 
 
 async def _post(url: httpx.URL, address: Address, post: Post) -> Answer:
-    """Send it to this very address, in the name of the host."""
+    """Send the request to this address, with the host's name."""
     timeout = httpx.Timeout(TIMEOUT_S, connect=CONNECT_S)
     async with (
         httpx.AsyncClient(verify=_trust(), trust_env=False, follow_redirects=False, timeout=timeout) as client,
