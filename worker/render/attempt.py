@@ -1,4 +1,4 @@
-"""One attempt of a step, drawn for a terminal: what came of it, and the ends of what is kept of it."""
+"""Draws one attempt of a step for a terminal: its result, and the ends of its files."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MOST_LINES = 40  # of each
 
 
 def draw(shown: dict[str, Any]) -> RenderableType:
-    """Draw what `planner attempt --json` prints."""
+    """Draw the output of `planner attempt --json`."""
     return Group(*_head(shown), *_files(shown["files"]))
 
 
 def place(shown: dict[str, Any]) -> str:
-    """Return where an attempt is kept."""
+    """Return the place of an attempt's files."""
     if shown["folder"]:
         return f"It is kept in {shown['folder']}"
     if kept := shown["transcript"]:

@@ -1,6 +1,6 @@
-"""What was decided about a plan, in plain words with the values: what was revised, refused, halted, and why. Pure.
+"""The decisions about a plan in plain words with their values: revisions, refusals, halts and their reasons. Pure.
 
-Read out of the lines of its log, and out of what its halt says.
+They come from the lines of its log, and from its halt.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from schemas.times import rfc3339
 MOST_TEXT = 600  # characters of one value
 
 REVISED = MappingProxyType(
-    {  # by the name of a revision: what it does to the next attempt
+    {  # name of a revision -> its effect on the next attempt
         "add_context": "The next attempt is told what to look at.",
         "narrow_verification": "The first test that failed is run before the others: a wrong change fails sooner.",
         "narrow_files": "The next attempt is told to look first at the files that the failure names.",
@@ -46,7 +46,7 @@ REVISED = MappingProxyType(
     }
 )
 CAME_IN = MappingProxyType(
-    {  # by the word that the log has: what it means
+    {  # word in the log -> its kind and meaning
         "no change": ("refused", "A success was not taken: the step has to change a file, and none was changed."),
         "output refused": ("refused", "A success was not taken: what was answered is of no use to the plan."),
         "no place": ("refused", "An answer named no place that the goal allows: it was asked for once more."),
@@ -63,7 +63,7 @@ CAME_IN = MappingProxyType(
     }
 )
 SAID = MappingProxyType(
-    {  # what the log has behind the step of such a word
+    {  # fields in the log after the step of such a word
         "no change": ("attempt",),
         "output refused": ("attempt", "why"),
         "no place": ("attempt",),
@@ -88,7 +88,7 @@ TITLES = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One thing that was decided: when, what it is, a sentence, the step that it is about, and the values."""
+    """One decision: its time, its kind, a sentence, the step that it is about, and the values."""
 
     at: str
     kind: str
@@ -98,14 +98,14 @@ class Decision:
 
     @property
     def title(self) -> str:
-        """What it is, in a word."""
+        """Its kind in a word."""
         return TITLES[self.kind]
 
 
 def decisions_of(
     lines: Iterable[Mapping[str, Any]], halt: Mapping[str, Any] | None, ended: str | None
 ) -> list[Decision]:
-    """List what was decided about a plan, the newest first."""
+    """Return the decisions about a plan, the newest first."""
     found = [each for line in lines for each in _decided(line)]
     if halt:
         found.append(_halted(halt, ended or (found[-1].at if found else "")))
@@ -161,7 +161,7 @@ def _revised(at: str, told: Mapping[str, Any]) -> Decision:
 
 
 def _change(name: str, change: Any) -> Iterator[tuple[str, Any]]:
-    """Say what a revision changed: of a pair what it was and is now."""
+    """Yield the changes of a revision: of a pair the old and the new value."""
     label = name.replace("_", " ")
     if isinstance(change, list) and len(change) == 2 and name not in ("added",):
         was, now = (_brief(name, each) for each in change)
@@ -194,12 +194,12 @@ def _halted(halt: Mapping[str, Any], at: str) -> Decision:
 
 
 def _sentence(text: Any) -> str:
-    """Write a text as a sentence; only its beginning and its end change."""
+    """Return a text as a sentence; only its start and end change."""
     said = str(text).rstrip(". ")
     return f"{said[:1].upper()}{said[1:]}."
 
 
 def _values(said: Iterable[tuple[str, Any]]) -> tuple[tuple[str, str], ...]:
-    """Write values as text, without those that are not there."""
+    """Return values as text, without missing ones."""
     written = ((name, value if isinstance(value, str) else "" if value is None else str(value)) for name, value in said)
     return tuple((name, text[:MOST_TEXT]) for name, text in written if text)

@@ -1,4 +1,4 @@
-"""What the doctor found, drawn for people."""
+"""Draws the doctor's findings for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STYLES = {"error": "bold red", "warning": "yellow", "fixed": "green"}
 
 
 def draw(found: Sequence[Finding], rounds: Rounds) -> RenderableType:
-    """Draw each finding with what to do, then how much was looked at."""
+    """Draw each finding with its remedy, then the number of checked items."""
     parts: list[RenderableType] = []
     for each in found:
         kind = "fixed" if each.fixed else each.severity.value

@@ -1,4 +1,4 @@
-"""How a plan was drafted by an agent, as lines: what it was asked, what was run, and what it answered."""
+"""Lines about the draft of a plan by an agent: the prompt, the command, and the answer."""
 
 from __future__ import annotations
 

@@ -13,17 +13,17 @@ from tasks.features.baseline.red_checks import DROPPED
 from worker.render.plan import DELIVERED, UNVERIFIED, memory_lines, plain, told_state
 from worker.render.remarks import Remarks
 
-HAPPENED = frozenset({"commands", "errors", "category"})  # of these nothing is counted but that there were some
+HAPPENED = frozenset({"commands", "errors", "category"})  # these happen once, without a counter
 COUNTED = {"wall_clock_s": "seconds", "retry_limit": "failures of the step", "max_attempts": "attempts"}
 
 
 def draw(explained: dict[str, Any]) -> RenderableType:
-    """Draw what `planner explain --json` prints."""
+    """Draw the output of `planner explain --json`."""
     return Group(*(Text(plain(line)) for line in lines_of(explained)))
 
 
 def lines_of(explained: dict[str, Any]) -> list[str]:
-    """Write what `planner explain --json` prints as lines, in words that may come from outside."""
+    """Return the output of `planner explain --json` as lines; texts may come from outside."""
     head = f"{explained['plan_id']}  {explained['state']}  revision {explained['revision']}"
     remarks = Remarks.of(explained)
     paused = [f"paused: {each}" for each in remarks.pauses]
@@ -83,13 +83,13 @@ def _steps(explained: dict[str, Any]) -> Iterator[str]:
 
 
 def draw_instructions(reported: Mapping[str, Any]) -> str:
-    """Name the repository's instructions that an agent got with their digests, or the reason why it got none."""
+    """Return the repository's instructions of an agent with their digests, or the reason why it received none."""
     given = ", ".join(f"{path} {digest}" for path, digest in reported.get("given", {}).items())
     return f"instructions: {reported.get('left_out') or given}"
 
 
 def counted(evidence: Mapping[str, Any]) -> str:
-    """Return what was counted up to which limit before a plan ended; nothing where something happened once."""
+    """Return the counter that ended a plan, and its limit; empty if a single event did."""
     value, limit, name = evidence.get("value"), evidence.get("limit"), evidence.get("limit_name")
     if value is None or name in HAPPENED:
         return ""
@@ -105,17 +105,14 @@ def _figure(value: Any) -> str:
 
 
 def explained_halt(view: PlanView) -> dict[str, Any] | None:
-    """Return why a plan was halted, as JSON."""
+    """Return the reason of a plan's halt, as JSON."""
     if view.halt is None:
         return None
     return view.halt.model_dump(mode="json")
 
 
 def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only: str | None) -> dict[str, Any]:
-    """Put together what is known of a plan's end and steps, as JSON.
-
-    With `only` of that step alone. Pure.
-    """
+    """Return the explanation of a plan's end and steps as JSON, with `only` for one step. Pure."""
     steps = [
         {
             "step_id": step.step_id,

@@ -1,4 +1,4 @@
-"""Why a plan halted, for a person: a sentence, the tests that failed, and what to do next with its values. Pure."""
+"""Why a plan halted, for a person: a sentence, the failed tests, and the next steps with their values. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UNITS = {"wall_clock_s": "time"}
 
 
 def sentence_of(halt: Halt, attempts: Sequence[AttemptTimes]) -> str:
-    """Return why a plan halted in words for a person; the reason of its rule where there are none."""
+    """Return why a plan halted in words for a person; if there are none, the reason of its rule."""
     last = _last(attempts)
     if halt.rule in FAILED and last:
         count = sum(each.step_id == last.step_id and _failed(each) for each in attempts)
@@ -61,7 +61,7 @@ def sentence_of(halt: Halt, attempts: Sequence[AttemptTimes]) -> str:
 
 
 def failure_of(view: PlanView, attempts: Sequence[AttemptTimes]) -> FailureResult | None:
-    """Tell the last failed attempt of a plan that halted, and the ways on; None of any other plan."""
+    """Return the last failed attempt of a halted plan, and the ways to continue; None for any other plan."""
     if view.halt is None or view.halt.rule == "rejected":
         return None
     last = _last(attempts)
@@ -94,7 +94,7 @@ def _is_inserted(view: PlanView, step_id: str) -> bool:
 
 
 def _outside(view: PlanView, last: AttemptTimes) -> Iterator[str]:
-    """Yield the files that an attempt changed beside those of its step."""
+    """Yield the files that an attempt changed in addition to those of its step."""
     said = Outcome.model_validate(last.told)
     allowed = {path for step in view.steps if step.step_id == last.step_id for path in step.allowed_files}
     yield from (path for path in (*said.touched_files, *said.created_files) if path not in allowed)
@@ -105,7 +105,7 @@ def _failed(attempt: AttemptTimes) -> bool:
 
 
 def _last(attempts: Sequence[AttemptTimes]) -> AttemptTimes | None:
-    """Find the last failed attempt of a step that no attempt has done."""
+    """Return the last failed attempt of a step that no attempt has done."""
     done = {each.step_id for each in attempts if each.result == "DONE"}
     return next((each for each in reversed(attempts) if _failed(each) and each.told and each.step_id not in done), None)
 

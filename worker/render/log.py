@@ -1,4 +1,4 @@
-"""Lines of a plan's log for people: when, what came in, what moved, what was revised; each in one line."""
+"""Draws lines of a plan's log for people, one line each: the time, the messages, the moves and the revisions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from schemas.times import rfc3339
 from tasks.record.chain import Finding
 
 SHOWN = 8  # moves of a line that are named
-WIDTH = 120  # of one thing that came in
+WIDTH = 120  # characters of one message
 NO_LINE = "no line that a worker has written"
 
 
 def tell_line(number: int, raw: bytes) -> str:
-    """Write a line of a log as text; one that cannot be read says so."""
+    """Return a line of a log as text; an unreadable one is reported as such."""
     try:
         line = codec.loads(raw)
         told = [*map(came_in, line["in"]), *moved(line["moves"]), *map(revised, line.get("revisions", ()))]
@@ -26,7 +26,7 @@ def tell_line(number: int, raw: bytes) -> str:
 
 
 def came_in(said: Sequence[Any]) -> str:
-    """Write one thing that came in as text."""
+    """Return one message as text."""
     what, *about = said
     if what == "outcome":
         body = about[2]
@@ -43,7 +43,7 @@ def came_in(said: Sequence[Any]) -> str:
 
 
 def moved(moves: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the way of the plan and of each step, of which a line may have several moves."""
+    """Yield the states of the plan and of each step in order; a line may contain several moves."""
     ways: dict[str, list[str]] = {}
     for name, before, after in moves:
         ways.setdefault(name, [before]).append(after)
@@ -54,12 +54,12 @@ def moved(moves: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def revised(revision: dict[str, Any]) -> str:
-    """Write a revision as text."""
+    """Return a revision as text."""
     return f"revision {revision['revision']}: {revision.get('rule', '')} {revision.get('step_id', '')}"[:WIDTH]
 
 
 def tell_finding(found: Finding, *, is_vouched: bool) -> str:
-    """Write what verification found as text; `is_vouched` where the anchor came from outside of the planner."""
+    """Return the result of a verification as text; `is_vouched` if the anchor comes from outside of the planner."""
     if found.fault:
         return f"TAMPERED, line {found.fault.line}: {found.fault.what}. {found.fault.why}"
     count = f"{found.lines:,} line{'s' if found.lines > 1 else ''}"

@@ -19,7 +19,7 @@ FILLS = {
 
 
 def flowchart(steps: Iterable[tuple[str, str, Sequence[str]]]) -> str:
-    """Draw steps, each (id, state, ids it depends on); a state that is empty is not written.
+    """Return a flowchart of steps, each (id, state, ids it depends on); an empty state is not written.
 
     Only the first MAX_NODES steps and MAX_EDGES arrows are drawn.
     """
@@ -38,5 +38,5 @@ def flowchart(steps: Iterable[tuple[str, str, Sequence[str]]]) -> str:
 
 
 def _plain(word: str) -> str:
-    """Keep what a label may have; step ids have nothing else."""
+    """Return the word with only the characters that a label may have; step ids have no others."""
     return "".join(letter if letter.isalnum() or letter in "-_ ." else " " for letter in word)[:64]

@@ -1,6 +1,6 @@
-"""Plans, their steps and events, drawn for a terminal.
+"""Draws plans, their steps and events for a terminal.
 
-Texts of goals and steps come from outside: they are shown without their control characters.
+Texts of goals and steps come from outside: they are shown without control characters.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ EVENT_STYLES = {
     "started": "bold",
     "unverified": "yellow",
 }
-NOBODY_HAS = {"queued": "queued", "backoff": "waits"}  # kinds of what an ACTIVE step does, in words
+NOBODY_HAS = {"queued": "queued", "backoff": "waits"}  # activities of an ACTIVE step without a controller, in words
 OPEN_STEPS = frozenset({StepState.PENDING, StepState.BLOCKED, StepState.ACTIVE})
 ENDED = frozenset({PlanState.COMPLETED, PlanState.HALTED, PlanState.REJECTED})
 SHORT = len("plan_3c-") + 12  # bucket and millisecond: as a rule as good as the whole id
 BAR = 20
-SILENT_S = 30  # since the last heartbeat, after which that is told; controllers send one every 20 s
+SILENT_S = 30  # age of the last heartbeat from which it is shown; controllers send one every 20 s
 MAX_ANSWER = 300  # characters of an answer
 DELIVERED = ("branch", "pull_request", "undelivered")  # fields of a plan
 UNVERIFIED = "not verified: nothing proves this success"
 
 
 def plain(text: object) -> str:
-    """Take out what could steer a terminal."""
+    """Return a text without characters that could control a terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in str(text))
 
 
@@ -94,12 +94,12 @@ def overview(plans: Sequence[PlanSummary], now: datetime | None = None) -> Table
 
 
 def tally(counts: Mapping[str, int]) -> Text:
-    """Write how many plans are in each state."""
+    """Return the number of plans in each state."""
     return Text(f"All plans: {', '.join(f'{count:,} {state}' for state, count in counts.items())}", "dim")
 
 
 def portrait(plan: PlanView, most_steps: int | None = None, result: RenderableType | None = None) -> RenderableType:
-    """Draw a plan: goal, state, its `result` where that is given, why it ended, budgets, a tree of its steps."""
+    """Draw a plan: goal, state, `result` if given, the reason of its end, budgets, and a tree of its steps."""
     head = Text.assemble((plan.plan_id, "bold"), "  ", _state(plan), f"  revision {plan.revision}")
     remarks = Remarks.of(plan)
     about = f"goal {plan.goal_id}  {plan.kind}  {plan.created_at[:19].replace('T', ' ')} UTC"
@@ -134,7 +134,7 @@ def portrait(plan: PlanView, most_steps: int | None = None, result: RenderableTy
 
 
 def _stops(plan: PlanView, remarks: Remarks) -> list[str]:
-    """List what keeps a plan from moving; the question that it asks a person has a panel of its own."""
+    """Return what stops a plan; its question to a person has a separate panel."""
     if plan.paused_by:
         return [f"paused: {each}" for each in remarks.pauses]
     still = plan.standing_still
@@ -142,13 +142,13 @@ def _stops(plan: PlanView, remarks: Remarks) -> list[str]:
 
 
 def standing_line(still: StandingStill) -> str:
-    """Write why no step of a plan runs, and since when if that is known."""
+    """Return why no step of a plan runs, and since when if that is known."""
     since = f" (since {still.since})" if still.since else ""
     return f"Nothing moves: {still.detail}{since}"
 
 
 def _origin(plan: PlanView) -> list[str]:
-    """Return which other plans a plan comes from or was told of, and which were made of its goal again."""
+    """Return the plans that a plan comes from or learned from, and those that retried its goal."""
     told = {
         "retry of {}": plan.retry_of,
         "retried by {}": ", ".join(plan.retried_by),
@@ -159,7 +159,7 @@ def _origin(plan: PlanView) -> list[str]:
 
 
 def memory_lines(memory: MemoryView | None) -> list[str]:
-    """Say what earlier plans of its repository taught a plan."""
+    """Return what a plan learned from earlier plans of its repository."""
     if memory is None:
         return []
     similar = [f"similar before: {describe(each.model_dump())}" for each in memory.similar]
@@ -174,7 +174,7 @@ def _state(plan: PlanSummary) -> Text:
 
 
 def span(seconds: int) -> str:
-    """Write seconds in their largest unit, such as `3 min`; never below `0 s`."""
+    """Return seconds in their largest unit, such as `3 min`; never below `0 s`."""
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds // length} {unit}"
@@ -227,10 +227,10 @@ def _steps(plan: PlanView, most: int | None) -> Group:
 
 
 def told_state(of_plan: str, state: str, *, was_tried: bool, doing: StepActivity | None = None) -> str:
-    """Name the state of a step for people.
+    """Return the state of a step for people.
 
-    A step is ACTIVE from when its attempt is handed out; it is queued until a controller has it, and waits between two
-    attempts. A plan that ends keeps the states of steps that wait, also for another attempt: they are not run any more.
+    A step is ACTIVE as soon as its attempt is handed out. Until a controller has it, it is queued, and between two
+    attempts it waits. A plan that ends keeps the states of waiting steps, which will not run any more.
     """
     if of_plan not in ENDED or state not in OPEN_STEPS:
         return NOBODY_HAS.get(doing.kind, state) if doing and state == StepState.ACTIVE else state
@@ -238,12 +238,12 @@ def told_state(of_plan: str, state: str, *, was_tried: bool, doing: StepActivity
 
 
 def look_of(state: str, told: str) -> tuple[str, str]:
-    """Return the mark and the style of a step's state that is named `told` for people."""
+    """Return the mark and the style of a step's state, named `told` for people."""
     return STEP_LOOKS[StepState.PENDING if told in NOBODY_HAS.values() else StepState(state)]
 
 
 def blueprint(steps: Sequence[StepView], most: int) -> Group:
-    """Draw the steps of a plan that is yet to be made, with what says who may do them."""
+    """Draw the steps of a future plan, with queue and risk."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("step", overflow="fold", max_width=36)
     for column in ("type", "risk", "queue"):
@@ -273,7 +273,7 @@ def _work(step: StepView) -> Iterator[Text]:
 
 
 def _activity(doing: StepActivity) -> str:
-    """Return what a step does, such as `queued 12 min: no controller reads gpu` or `running 3 min on ctl-7`."""
+    """Return a step's activity, such as `queued 12 min: no controller reads gpu` or `running 3 min on ctl-7`."""
     now = datetime.now(UTC)
 
     def ago(moment: str | None) -> int:
@@ -288,10 +288,9 @@ def _activity(doing: StepActivity) -> str:
 
 
 def arrange(steps: Sequence[StepView]) -> Iterator[tuple[str, StepView]]:
-    """Yield each step with the branch of the tree in front of it.
+    """Yield each step with the branch of the tree before it.
 
-    A step stands below the deepest one that it depends on: what runs one after the other stands flat, what branches is
-    indented.
+    A step is below its deepest dependency: sequences are flat, and branches are indented.
     """
     children = _children(steps)
     waiting = _branches(children[""], "")
@@ -302,7 +301,7 @@ def arrange(steps: Sequence[StepView]) -> Iterator[tuple[str, StepView]]:
 
 
 def _branches(siblings: Sequence[StepView], before: str) -> list[tuple[StepView, str, str]]:
-    """Give siblings their branches, the last first; a single child goes on where its parent stands."""
+    """Return siblings with their branches, the last first; a single child continues its parent's line."""
     if len(siblings) < 2:
         return [(step, before, before) for step in siblings]
     rest = [(step, before + "├ ", before + "│ ") for step in siblings[:-1]]
@@ -320,7 +319,7 @@ def _children(steps: Sequence[StepView]) -> dict[str, list[StepView]]:
 
 
 def depths(depends_on: dict[str, Sequence[str]]) -> dict[str, int]:
-    """Count the longest way to each step; without recursion, since a plan may be a chain of thousands."""
+    """Return the length of the longest path to each step; without recursion, because a plan may be a long chain."""
     found: dict[str, int] = {}
     for first in depends_on:
         stack = [first]

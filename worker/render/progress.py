@@ -1,4 +1,4 @@
-"""How far a long command has come: on stderr, once it takes more than a second."""
+"""Shows the progress of a long command on stderr, once it takes more than a second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVERY_S = {True: 0.2, False: 10.0}  # on a terminal, where a line is written ove
 
 
 class ProgressLine:
-    """Counts what is done. On a terminal its line goes away at the end."""
+    """Counts the finished items. On a terminal its line is removed at the end."""
 
     def __init__(self, what: str) -> None:
         self._what = what

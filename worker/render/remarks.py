@@ -1,4 +1,4 @@
-"""What is remarkable about a plan beside its state, in words: why it is paused, and what to look at once it is done."""
+"""Remarks on a plan in addition to its state, in words: reasons of a pause, and points to check after its end."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Remarks(BaseModel):
 
     @classmethod
     def of(cls, plan: PlanView | dict[str, Any]) -> Remarks:
-        """Take them from a plan, or from what `planner explain --json` prints."""
+        """Return the remarks of a plan, or of the output of `planner explain --json`."""
         return cls.model_validate(plan, from_attributes=True)
 
     @property
     def pauses(self) -> list[str]:
-        """Why the plan is paused, and when a breaker lets the next step through, or whose it has let through."""
+        """The reasons of a pause, and the time of the next probe, or the plan with the current one."""
         told = [self.paused_by] if self.paused_by else []
         return [*told, probe_of(self.breaker)] if self.breaker else told
 
     @property
     def overlapped(self) -> list[str]:
-        """With which plans the plan overlapped, a line for each file."""
+        """The plans that the plan overlapped with, a line for each file."""
         shown = [
             f"overlap: {each.file} was claimed by {listed(each.plans)}{', which wait for this plan' * each.circle}"
             for each in self.overlaps[:MOST_FILES]
@@ -49,7 +49,7 @@ class Remarks(BaseModel):
 
     @property
     def needed(self) -> list[str]:
-        """Which files steps need that the goal does not allow, and what would allow them."""
+        """The files that steps need and the goal does not allow, and the command to allow them."""
         told = []
         for each in self.needs:
             told.append(f"{each.step_id} needs {listed(each.files)}: {each.reason or 'no reason given'}")
@@ -59,12 +59,12 @@ class Remarks(BaseModel):
 
     @property
     def warnings(self) -> list[str]:
-        """What nothing verifies, what is left outside of the goal or needed, and which files others claimed."""
+        """The parts without verification, files outside of the goal, needed files, and files that others claimed."""
         return [*self.altered, *filter(None, (self.unverified, self.outside)), *self.needed, *self.overlapped]
 
     @property
     def altered(self) -> list[str]:
-        """What changes did to tests and checks, a line for each place."""
+        """The effects of changes on tests and checks, a line for each place."""
         return [
             f"integrity: {each.step_id} ({each.action}): {each.kind} at {each.path}:{each.line}: {each.what}"
             for each in self.integrity
@@ -72,13 +72,13 @@ class Remarks(BaseModel):
 
 
 def probe_of(breaker: BreakerView) -> str:
-    """Return when a breaker lets the next step through, or whose step it has let through."""
+    """Return the time of a breaker's next probe, or the plan with the current one."""
     if breaker.next_probe_at is None:
         return f"the breaker lets a step of {breaker.probe} through now"
     return f"the breaker lets the next step through at {breaker.next_probe_at}"
 
 
 def listed(words: Iterable[str], most: int = MOST_NAMED) -> str:
-    """Name the first of these, and say how many more there are."""
+    """Return the first of these words, and the number of the others."""
     names = list(words)
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,4 +1,4 @@
-"""The result of a plan, made of the plan and of the receipts of its attempts. Pure; every door shows this one."""
+"""The result of a plan, from the plan and the receipts of its attempts. Pure; all interfaces show this one."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def result_of(
     now: datetime,
     unread: str = "",
 ) -> PlanResult:
-    """Make the result of a plan.
+    """Return the result of a plan.
 
-    `facts` are the static parts of the steps that were tried, `diffs` what is known of diffs, by digest. `unread` says
-    why `attempts` are missing.
+    `facts` are the static parts of the steps that were tried, and `diffs` the known data of diffs, by digest. `unread`
+    is the reason if `attempts` are missing.
     """
     steps = {step.step_id: step for step in view.steps}
     done = [
@@ -97,7 +97,7 @@ def result_of(
 
 
 def digests_of(attempts: Iterable[AttemptTimes]) -> list[str]:
-    """Name the diffs that landed, by their digests."""
+    """Return the digests of the landed diffs."""
     done = (each.told.get("diff_hash") for each in attempts if each.result == "DONE")
     return [digest_of(name) for name in done if isinstance(name, str)]
 
@@ -137,7 +137,7 @@ def _change(step: StepView, attempt: AttemptTimes, said: Outcome, diffs: Mapping
 
 
 def _joined(files: Iterable[FileResult]) -> list[FileResult]:
-    """Put together what steps did to one file after the other."""
+    """Return the changes of several steps, merged for each file."""
     found: dict[str, FileResult] = {}
     for file in files:
         before = found.get(file.path)
@@ -158,7 +158,7 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 def _verified(
     attempts: Sequence[AttemptTimes], done: Sequence[tuple[StepView, AttemptTimes, Outcome]], facts: Facts
 ) -> list[VerifiedBy]:
-    """List each tool of each folder as it last ran, with what it found at the plan's base."""
+    """Return each tool of each folder as it last ran, with its result at the plan's base."""
     before: dict[tuple[str, str], Any] = {}
     for each in attempts:
         said = Outcome.model_validate(each.told) if each.told.get("verified_at") else None
@@ -194,14 +194,14 @@ def _answer(step: StepView, said: Outcome) -> AnswerResult | None:
 
 
 def _take(view: PlanView, changes: Sequence[StepResult]) -> tuple[str, str]:
-    """Write the command that takes what landed, and where it is run: a branch lies where it was pushed to."""
+    """Return the command that fetches the landed changes, and the place to run it."""
     if view.branch:
         return f"git fetch origin {quote(view.branch)} && git merge FETCH_HEAD", "a clone of the repository"
     return take_of(view.plan_id, next((change.ref for change in reversed(changes) if change.ref), None))
 
 
 def take_of(plan_id: str, ref: str | None) -> tuple[str, str]:
-    """Write the command that takes a ref, and where it is run; a ref that is not the plan's own has none."""
+    """Return the command that fetches a ref, and the place to run it; empty unless the ref is the plan's own."""
     if ref == SHARED.format(plan_id):
         return f"git fetch origin {ref} && git merge FETCH_HEAD", "a clone of the repository"
     if ref == OWN.format(plan_id):
@@ -229,7 +229,7 @@ def _sentence(
     verified: Sequence[VerifiedBy],
     answers: int,
 ) -> str:
-    """Say in one sentence what the plan did, or what keeps it."""
+    """Return one sentence about the plan's changes, or its obstacle."""
     lines = f" (+{added:,} -{removed:,} lines)" if files and added is not None and removed is not None else ""
     changed = f"changed {counted(len(files), 'file')}{lines}" if files else ""
     answered = f"{counted(answers, 'step')} answered" if answers else ""
@@ -248,7 +248,7 @@ def _sentence(
 
 
 def _proof(view: PlanView, verified: Sequence[VerifiedBy]) -> str:
-    """Return which verifications turned green, or that nothing verified the change."""
+    """Return the verifications that turned green, or that nothing verified the change."""
     turned = [each.tool for each in verified if each.before == "red" and each.now == "green"]
     green = [each.tool for each in verified if each.now == "green"]
     if turned:
@@ -265,12 +265,12 @@ def _delivered(view: PlanView) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """Write how many there are of a thing, such as `1 file` or `2 files`."""
+    """Return a count with its noun, such as `1 file` or `2 files`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def named(words: Sequence[str]) -> str:
-    """Write a list of names, such as `ruff and pytest`."""
+    """Return a list of names as text, such as `ruff and pytest`."""
     names = list(dict.fromkeys(words))
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last

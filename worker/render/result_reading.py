@@ -1,4 +1,4 @@
-"""Reads the result of a plan: its log, the facts of its steps, and what is known of its diffs."""
+"""Reads the result of a plan: its log, the facts of its steps, and the stored data of its diffs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOO_LONG = "The log has more than {:,} lines, so its attempts are not read here:
 
 
 class ReadResult(NamedTuple):
-    """A result, the diffs of its steps by step and attempt as far as they are kept, and what is known of its diffs."""
+    """A result, the stored diffs of its steps by step and attempt, and the known data of its diffs."""
 
     result: PlanResult
     diffs: dict[tuple[str, int], bytes]
@@ -34,9 +34,9 @@ class ReadResult(NamedTuple):
 
 
 class Results:
-    """Results of plans that ended, so that polling them reads no log: the last MOST_KEPT, by the heads of their logs.
+    """Results of ended plans, so that polling reads no log: the last MOST_KEPT, by the heads of their logs.
 
-    A result is made anew once something else is known of its diffs.
+    A result is made again when more is known of its diffs.
     """
 
     def __init__(self, client: Redis, partitions: int) -> None:
@@ -45,7 +45,7 @@ class Results:
         self._lock = Lock()
 
     def read(self, view: PlanView) -> PlanResult:
-        """Read the result of a plan."""
+        """Return the result of a plan."""
         if not (view.ended_at and view.log):
             return read_result(self._client, self._partitions, view).result
         key = (view.plan_id, view.log.head)
@@ -63,12 +63,12 @@ class Results:
         return attachments.read(self._client, self._partitions, view.plan_id, view.tenant, digests)
 
     def with_result(self, view: PlanView) -> PlanView:
-        """Add its result to a plan that has ended."""
+        """Return an ended plan with its result."""
         return view.model_copy(update={"result": self.read(view)}) if view.ended_at else view
 
 
 def read_result(client: Redis, partitions: int, view: PlanView, *, diffs: int = 0) -> ReadResult:
-    """Read the result of a plan, with the first `diffs` of its steps."""
+    """Return the result of a plan, with the first `diffs` of its steps."""
     keys = Partition(partition_of(view.plan_id, partitions)).plan(view.plan_id)
     if client.lrange(keys.log, MOST_READ, MOST_READ):
         return ReadResult(result_of(view, (), {}, {}, datetime.now(UTC), TOO_LONG.format(MOST_READ)), {})
@@ -80,7 +80,7 @@ def read_result(client: Redis, partitions: int, view: PlanView, *, diffs: int = 
 def result_from(
     client: Redis, partitions: int, view: PlanView, attempts: Sequence[AttemptTimes], *, diffs: int = 0
 ) -> ReadResult:
-    """Make the result of a plan whose attempts are known, with the first `diffs` of its steps."""
+    """Return the result of a plan with known attempts, with the first `diffs` of its steps."""
     keys = Partition(partition_of(view.plan_id, partitions)).plan(view.plan_id)
     facts = history.read_facts(client, keys, sorted({each.step_id for each in attempts}))
     digests = digests_of(attempts)

@@ -1,4 +1,4 @@
-"""The result of a plan in lines of text, for a terminal; texts may come from outside."""
+"""Draws the result of a plan in lines of text for a terminal; texts may come from outside."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SIGNS = {"created": "new", "changed": "changed", "deleted": "deleted"}
 
 
 def draw(result: PlanResult) -> RenderableType:
-    """Draw a result: its sentence first, then what it is made of."""
+    """Draw a result: its sentence first, then the details."""
     return Group(Text(plain(result.sentence), "bold"), *(Text(plain(line)) for line in details_of(result)))
 
 
 def details_of(result: PlanResult) -> list[str]:
-    """Write what stands below the sentence, a line each; what was delivered stands with the plan."""
+    """Return the lines below the sentence; the delivery is shown with the plan."""
     diff = [f"diff: planner show {result.plan_id} --diff"] if any(step.diff_bytes for step in result.steps) else []
     take = [f"take it, in {result.take_in}: {result.take}"] if result.take else []
     return [
@@ -63,12 +63,12 @@ def _answers(result: PlanResult) -> Iterator[str]:
 
 
 def lines_of(file: FileResult) -> str:
-    """Write how many lines a file gained and lost, where that is known."""
+    """Return the numbers of added and removed lines of a file, if they are known."""
     return "" if file.added is None else f"  +{file.added:,} -{file.removed or 0:,}"
 
 
 def verdict_of(each: VerifiedBy) -> str:
-    """Write what a verification found, before where that is known, and now."""
+    """Return the result of a verification, now and before if that is known."""
     found = f"{each.before} before, {each.now} now" if each.before else each.now
     counts = [(each.passed, "passed"), (each.failed, "failed"), (each.skipped, "skipped")]
     told = ", ".join(f"{number:,} {what}" for number, what in counts if number)
@@ -76,7 +76,7 @@ def verdict_of(each: VerifiedBy) -> str:
 
 
 def integrity_of(result: PlanResult) -> list[str]:
-    """Write what the integrity check found."""
+    """Return the findings of the integrity check."""
     found = result.integrity
     if found.looked_at and not found.places:
         return [f"integrity: {counted(found.looked_at, 'change')} checked, nothing found"]
@@ -84,7 +84,7 @@ def integrity_of(result: PlanResult) -> list[str]:
 
 
 def spent_of(spent: Spent) -> str:
-    """Write what a plan used."""
+    """Return the consumption of a plan."""
     cost = "" if spent.cost_usd is None else f", {spent.cost_usd:,.4f} USD"
     failed = f" ({spent.failed_attempts:,} failed)" if spent.failed_attempts else ""
     return f"{spent.tokens:,} tokens{cost}, {span(spent.seconds)}, {counted(spent.attempts, 'attempt')}{failed}"

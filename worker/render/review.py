@@ -1,4 +1,4 @@
-"""The list of what waits for a person, the oldest first: changes to review, and plans that ask."""
+"""The list of items that wait for a person, the oldest first: changes to review, and plans with a question."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from worker.render.plan import plain
 
 LINES_A_MINUTE = 400 / 60  # of a change, as reviews that find something go
 MAX_GOAL = 60  # characters
-UNKNOWN_MIN, QUESTION_MIN = 5, 2  # minutes for a change whose lines nobody counted, and for a question
+UNKNOWN_MIN, QUESTION_MIN = 5, 2  # minutes for a change without a line count, and for a question
 
 
 class ToReview(NamedTuple):
-    """What a person has to do: since when (RFC 3339), how long it may take, and where."""
+    """A task for a person: its start (RFC 3339), its estimated time in minutes, and its place."""
 
     since: str
     minutes: int
@@ -34,7 +34,7 @@ class ToReview(NamedTuple):
 
 
 def to_review(plans: Iterable[PlanSummary]) -> list[ToReview]:
-    """List what waits for a person of these plans, the oldest first."""
+    """Return the items of these plans that wait for a person, the oldest first."""
     found = {each.plan_id: each for plan in plans if (each := _of(plan))}
     return sorted(found.values())
 

@@ -1,7 +1,7 @@
-"""What became of a goal as a page of Markdown: for the summary of a CI job, and for whoever asks for the page later.
+"""The result of a goal as a page of Markdown: for the summary of a CI job, and on later request.
 
-Texts of goals, steps and outcomes come from outside. On the page each is code, in which nothing is a link, a picture,
-a mention or HTML, and each is cut, so that a page stays below MAX_BYTES.
+Texts of goals, steps and outcomes come from outside. On the page each is code, without links, pictures, mentions or
+HTML, and each is truncated, so that a page stays below MAX_BYTES.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ MAX_EXPLANATION = 60_000
 MAX_LISTED = 20  # questions, errors
 MOST_TOLD = 60  # lines of the result
 MARKS = {PlanState.COMPLETED: "✅", PlanState.HALTED: "❌", PlanState.REJECTED: "❌"}
-UNTROUBLED = re.compile(r"[^`|\\]+")  # what a code span in a table takes as it is
+UNTROUBLED = re.compile(r"[^`|\\]+")  # characters that a code span in a table needs no escape for
 ADDRESS = re.compile(r"https://[A-Za-z0-9.-]+(?::\d{1,5})?(?:/[A-Za-z0-9._~/-]*)?")
 
 
 def page_of_plan(plan: PlanView, explained: dict[str, Any], result: PlanResult) -> str:
-    """Write the page of a plan: its state, result, steps, graph, budget and explanation.
+    """Return the page of a plan: its state, result, steps, graph, budget and explanation.
 
-    `explained` is the explanation as `planner explain --json` prints it.
+    `explained` is the explanation in the form of `planner explain --json`.
     """
     remarks, told = Remarks.of(plan), details_of(result)
     ended = datetime.fromisoformat(plan.ended_at) if plan.ended_at else None
@@ -61,7 +61,7 @@ def page_of_plan(plan: PlanView, explained: dict[str, Any], result: PlanResult) 
 
 
 def page_of_goal(record: GoalAnswer) -> str:
-    """Write the page of a goal by its record alone, which is all that a producer's rights show."""
+    """Return the page of a goal from its record alone, which is all that a producer may read."""
     about = [f"goal {code(record.goal_id)}", *([f"plan {code(record.plan_id)}"] if record.plan_id else [])]
     ended = [f"ended at {code(record.ended_at)}"] if record.ended_at else []
     errors = [f"{code(each.get('pointer') or '/')} {code(each.get('message', ''))}" for each in record.errors]
@@ -81,12 +81,12 @@ def _doubted(doubt: str | None) -> Iterator[str]:
 
 
 def nothing_page(why: str) -> str:
-    """Write the page of a goal that was not sent, since there is nothing to do."""
+    """Return the page of a goal that was not sent, because there is nothing to do."""
     return _page(_head("NOTHING_TO_DO"), why)
 
 
 def code(text: object, most: int = MAX_CELL) -> str:
-    """Write a text from outside so that nothing in it means anything: as code, on one line, cut."""
+    """Return a text from outside as inert code, on one line, truncated."""
     line = " ".join(plain(str(text)[: 2 * most]).split())
     line = line[: most - 1] + "…" if len(line) > most else line
     if not line:
@@ -112,7 +112,7 @@ def _ending(rule: str | None, reason: str | None) -> Iterator[str]:
 
 
 def _delivered(of: PlanView | GoalAnswer) -> Iterator[str]:
-    """Yield the branch and the address; an address of a controller is a link only if it is a plain one."""
+    """Yield the branch and the address; an address of a controller is a link only if it is plain."""
     address = of.pull_request or ""
     link = f"<{address}>" if len(address) <= MAX_TEXT and ADDRESS.fullmatch(address) else code(address, MAX_TEXT)
     if of.branch:

@@ -1,4 +1,4 @@
-"""Tables for a terminal: queues, controllers, keys, endpoints with their deliveries, and sums of plans."""
+"""Draws tables for a terminal: queues, controllers, keys, endpoints with their deliveries, and sums of plans."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORMATS = {StatsBy.HOUR: (13, "hour (UTC)"), StatsBy.DAY: (10, "day (UTC)")}  #
 
 
 def draw_queues(queues: Sequence[QueueView]) -> Table:
-    """Draw queues, one a line; those that nobody reads stand out."""
+    """Draw queues, one a line; those without a reader are highlighted."""
     table = _table("queue", "length", "waiting", "claimed", "oldest", "readers", "paused")
     for each in queues:
         oldest = "" if each.oldest_ms is None else span(each.oldest_ms // 1000)
@@ -35,7 +35,7 @@ def draw_queues(queues: Sequence[QueueView]) -> Table:
 
 
 def draw_controllers(controllers: Sequence[ControllerView]) -> Table:
-    """Draw controllers, one a line, and one for each further step that a controller has in hand."""
+    """Draw controllers, one a line, and one for each further step that a controller has."""
     now = datetime.now(UTC)
     table = _table(
         "controller", "host", "version", "abilities", "queues", "step", "since", "heartbeat", "done", "failed"
@@ -68,7 +68,7 @@ def draw_controllers(controllers: Sequence[ControllerView]) -> Table:
 
 
 def _table(*columns: str, whole: str = "") -> Table:
-    """Make a table of these columns; what stands in the one that is `whole` is never broken."""
+    """Return a table with these columns; text in the column `whole` is never wrapped."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in columns:
         justify: Literal["left", "right"] = "right" if name in (*NUMBERS, *FIGURES) else "left"
@@ -104,7 +104,7 @@ def draw_endpoints(found: Sequence[dict[str, Any]]) -> RenderableType:
 
 
 def draw_endpoint(endpoint: dict[str, Any]) -> RenderableType:
-    """Draw one endpoint with its newest deliveries and what came of them."""
+    """Draw one endpoint with its newest deliveries and their results."""
     return Group(*(Text(line) for line in _lines(endpoint)), *_deliveries(endpoint["deliveries"]))
 
 
@@ -145,7 +145,7 @@ def draw_stats(found: StatsView) -> Table:
 
 
 def owner_of(row: StatsRow, *, with_tenant: bool = True) -> str:
-    """Name the tenant or the repository that a row stands for."""
+    """Return the tenant or the repository of a row."""
     if row.tenant == REST:
         return "other tenants"
     repo = "other repositories" if row.repo == REST else row.repo or "no repository"
@@ -153,7 +153,7 @@ def owner_of(row: StatsRow, *, with_tenant: bool = True) -> str:
 
 
 def cost(usd: float) -> str:
-    """Write an amount of dollars: cents, and more where it is below one."""
+    """Return an amount in dollars: with cents, and more digits below one dollar."""
     return f"${usd:,.2f}" if usd >= 1 or not usd else f"${usd:.4f}"
 
 

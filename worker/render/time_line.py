@@ -1,8 +1,8 @@
-"""When the attempts of a plan waited, lay in their queue and ran, and with whom: read out of the plan's log. Pure.
+"""The times of a plan's attempts: when they waited, were in their queue and ran, and the controller. Pure.
 
-The log says when an attempt ended, and when the first attempt of a step was queued; its controller says for how long it
-ran. A later attempt is taken to be queued as soon as nothing kept it back any more: its pause was over, and the steps
-that were put before it had ended.
+They come from the plan's log. It contains the end of each attempt, and the queueing of a step's first attempt. The
+running time is from the controller's report. A later attempt counts as queued when nothing held it any more: its
+backoff was over, and its pre-steps had ended.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from schemas.times import milliseconds
 from worker.store.history import Story
 
 ENDED = frozenset({"DONE", "SKIPPED", "FAILED", "HALTED"})
-IN_FLIGHT = frozenset({"queued", "running"})  # of what a step does
+IN_FLIGHT = frozenset({"queued", "running"})  # kinds of activities
 NOBODY: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptTimes:
-    """One attempt: who had it, its times in ms, and what came of it.
+    """One attempt: its controller, its times in ms, and its result.
 
-    `free` is since when its step could have been tried, `queued` since when it lay in its queue, `began` since when it
-    ran, None where nobody said so; `ended` is None while it is in flight. `told` is its outcome as it came.
+    `free` is the time from which its step could be tried. `queued` is its start in the queue, and `began` its start of
+    work, None if that was not reported. `ended` is None while it is in flight. `told` is its outcome as reported.
     """
 
     step_id: str
@@ -42,21 +42,21 @@ class AttemptTimes:
 
     @property
     def waited_ms(self) -> int:
-        """How long it waited before it was queued."""
+        """Time before it was queued, in ms."""
         return self.queued - self.free
 
     def queued_ms(self, now: int) -> int:
-        """Return how long it lay in its queue; where the start was not reported, how long it lay there and ran."""
+        """Return its time in the queue, in ms; if the start was not reported, the time in the queue and at work."""
         return (self.began or self.ended or now) - self.queued
 
     def ran_ms(self, now: int) -> int | None:
-        """Return how long it ran; None where nobody said so."""
+        """Return its time at work, in ms; None if it was not reported."""
         return None if self.began is None else (self.ended or now) - self.began
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """An attempt that ended with a line: of it what the line says; without a number it is the next one of its step."""
+    """The end of an attempt, with the data of its log line; without a number it is the next attempt of its step."""
 
     step_id: str
     attempt: int | None
@@ -69,7 +69,7 @@ class _End:
 def attempts_of(
     lines: Iterable[Mapping[str, Any]], story: Story, steps: Sequence[StepView], doing: Mapping[str, StepActivity]
 ) -> list[AttemptTimes]:
-    """List every attempt of a plan in the order in which they were queued; `doing` says what its steps do now."""
+    """Return every attempt of a plan in the order of queueing; `doing` is the current activity of its steps."""
     clock, known = _Clock(steps), {(step, one["attempt"]): one for step, some in story.items() for one in some}
     found = [clock.end(end, known) for line in lines for end in clock.read(line)]
     found += [clock.in_flight(step, activity) for step, activity in doing.items() if activity.kind in IN_FLIGHT]
@@ -77,13 +77,13 @@ def attempts_of(
 
 
 class _Clock:
-    """What the lines so far say of when things happened."""
+    """The times in the lines so far."""
 
     def __init__(self, steps: Sequence[StepView]) -> None:
         self._depends_on = {step.step_id: step.depends_on for step in steps}
         self._is_before = {step.step_id: step.inserted_by for step in steps if step.inserted_by}
         self._now = 0
-        self._begun = 0  # when the plan was there
+        self._begun = 0  # when the plan was created
         self._made: dict[str, int] = {}  # when a step was added, of those that the plan did not begin with
         self._over: dict[str, int] = {}  # when each step ended
         self._queued: dict[str, int] = {}  # the next or present attempt of each step
@@ -91,7 +91,7 @@ class _Clock:
         self._tried: dict[str, int] = {}  # the last attempt of each step that has ended
 
     def read(self, line: Mapping[str, Any]) -> Iterator[_End]:
-        """Take a line; yields the attempts that ended with it, each before what it leads to is taken."""
+        """Read a line. Yields the attempts that ended with it, each before its consequences are read."""
         self._now = now = line["now"]
         self._begun = self._begun or now
         ended = list(_ends(line))
@@ -115,7 +115,7 @@ class _Clock:
                     self._queued[str(waiting)] = now
 
     def end(self, end: _End, known: Mapping[tuple[str, int], Mapping[str, Any]]) -> AttemptTimes:
-        """Place an attempt that ended just now; the next one of its step may follow from now on."""
+        """Return an attempt that ended just now; the next one of its step may follow from now on."""
         step, now = end.step_id, self._now
         number = end.attempt or self._tried.get(step, 0) + 1
         told = known.get((step, number), NOBODY)
@@ -137,7 +137,7 @@ class _Clock:
         return found
 
     def in_flight(self, step: str, activity: StepActivity) -> AttemptTimes:
-        """Place an attempt that has not ended."""
+        """Return an attempt that has not ended."""
         since = milliseconds(datetime.fromisoformat(activity.since)) if activity.since else self._now
         is_running = activity.kind == "running"
         queued = min(since, self._queued.get(step, since)) if is_running else since
@@ -170,7 +170,7 @@ def _ends(line: Mapping[str, Any]) -> Iterator[_End]:
 
 
 def _began(end: _End, queued: int, now: int) -> int | None:
-    """Return when an attempt began to run: when it was claimed, else as its controller says for how long it ran."""
+    """Return when an attempt began to run: at its claim, else at its end minus the running time in its report."""
     if end.claimed:
         return min(now, max(queued, end.claimed))
     ran = (end.told.get("metrics") or NOBODY).get("duration_ms")
