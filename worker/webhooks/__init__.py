@@ -1,1 +1,1 @@
-"""Webhooks in: what a forge or another service says happened becomes a goal, by an operator's rules."""
+"""Incoming webhooks: makes goals from events of forges and other services, by an operator's rules."""

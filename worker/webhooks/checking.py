@@ -1,4 +1,4 @@
-"""Reads PLANNER_WEBHOOKS_FILE as whoever hears webhooks needs it: with its expressions, and all the files it names."""
+"""Reads PLANNER_WEBHOOKS_FILE for a receiver of webhooks, and checks its expressions and all files that it names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from worker.webhooks.sources_file import Rule, Source, SourcesFile, WrongSources
 
 
 def read_checked(path: Path) -> SourcesFile:
-    """Read the file at `path`; raises WrongSources with a sentence for each mistake, also in what it leads to."""
+    """Return the file at `path`.
+
+    Raises WrongSources with a sentence for each mistake, also in other files that it names.
+    """
     found = SourcesFile.read(path)
     wrong = [
         f"{path}: source {number} ({source.name}), {mistake}"

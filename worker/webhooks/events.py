@@ -1,4 +1,4 @@
-"""What a payload says of itself, by the one who sends it: its repository, branch, people and comment."""
+"""Reads a payload in the form of its sender: its repository, branch, people and comment."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ GITHUB_ACTORS = (
 )
 REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40}|[0-9a-f]{64})\b")
 MOST_REVERTED = 50
-OWN_CONTEXT = "planner"  # what our own statuses of commits are called
-OF_MERGE_REQUESTS = ("merge_request_event", "external_pull_request_event")  # what began a pipeline
+OWN_CONTEXT = "planner"  # name of our own commit statuses
+OF_MERGE_REQUESTS = ("merge_request_event", "external_pull_request_event")  # sources of a pipeline
 GITLAB_BRANCHES = ("object_attributes.ref", "merge_request.source_branch", "object_attributes.source_branch", "ref")
 GITLAB_ACTORS = ("user.username", "user_username")
 
@@ -35,7 +35,7 @@ class NoEvent(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """What a person has said; `people` are the words by which a rule may name them: a role, or a username."""
+    """A comment of a person; `people` are the words by which a rule may name them: a role, or a username."""
 
     text: str
     people: tuple[str, ...]
@@ -45,7 +45,7 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One delivery, read. `delivery` is its sender's own name for it, which comes again when it is sent again."""
+    """One delivery, decoded. `delivery` is its sender's id for it, which stays the same when it is sent again."""
 
     scheme: Scheme
     name: str
@@ -53,12 +53,12 @@ class Event:
     payload: Mapping[str, Any]
 
     def at(self, path: str) -> Any:
-        """Return what lies at a dotted path; None where there is nothing."""
+        """Return the value at a dotted path; None if there is none."""
         return _at(self.payload, path)
 
     @property
     def repository(self) -> str:
-        """The repository that the payload is about; empty where it names none."""
+        """The repository that the payload is about; empty if it names none."""
         found = self.at("repository.full_name" if self.scheme is Scheme.GITHUB else "project.path_with_namespace")
         return found if isinstance(found, str) else ""
 
@@ -79,22 +79,22 @@ class Event:
 
     @property
     def actors(self) -> tuple[str, ...]:
-        """Who did it: the names of users, and the slugs of apps."""
+        """The actors: names of users, and slugs of apps."""
         return tuple(self._texts({Scheme.GITHUB: GITHUB_ACTORS, Scheme.GITLAB: GITLAB_ACTORS}.get(self.scheme, ())))
 
     @property
     def is_own_status(self) -> bool:
-        """Whether it is a status that a planner wrote on a commit."""
+        """Whether it is a commit status that a planner wrote."""
         return self.scheme is Scheme.GITHUB and self.name == "status" and self.at("context") == OWN_CONTEXT
 
     @property
     def author(self) -> str:
-        """The word by which a rule may name who wrote an issue: on GitHub a role, on GitLab a username."""
+        """The word by which a rule may name the author of an issue: on GitHub a role, on GitLab a username."""
         return _text(self.at("user.username" if self.scheme is Scheme.GITLAB else "issue.author_association"))
 
     @property
     def is_of_fork(self) -> bool:
-        """Whether what ran, or is to be merged, is of another repository than the one that tells it, or may be."""
+        """Whether the code that ran or is to be merged is, or may be, from another repository than the sender's."""
         if self.scheme is Scheme.GITHUB:
             return self._is_of_github_fork()
         return self.scheme is Scheme.GITLAB and self._is_of_gitlab_fork()
@@ -109,7 +109,7 @@ class Event:
 
     def _is_of_github_fork(self) -> bool:
         if self.name == "workflow_job" or self.at("workflow_job") is not None:
-            return True  # GitHub does not tell whose commit a job ran
+            return True  # GitHub does not report the repository of a job's commit
         if self.name == "status" and not (isinstance(listed := self.at("branches"), list) and listed):
             return True  # GitHub lists the repository's own branches, and a fork's commit is in none of them
         return self._is_head_of_another() or self._is_check_of_another()
@@ -156,7 +156,7 @@ class Event:
 
 
 def read(scheme: Scheme, headers: Mapping[str, str], raw: bytes) -> Event:
-    """Read a delivery whose signature is ours; raises NoEvent."""
+    """Return the event of a delivery with a valid signature. Raises NoEvent."""
     payload = _payload(scheme, headers, raw)
     if scheme is Scheme.GITHUB:
         return Event(scheme, headers.get("x-github-event", ""), headers.get("x-github-delivery", ""), payload)

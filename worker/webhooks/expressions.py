@@ -1,6 +1,6 @@
 """JMESPath over a payload: conditions, values, and text with expressions in double braces.
 
-Expressions are an operator's; what they find is not, so of a payload only scalars come out.
+An operator writes the expressions, but the payload is untrusted: so only scalars are taken from it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jmespath.exceptions import JMESPathError
 from tasks.base.errors import PlannerError
 
 _PLACE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
-_SEPARATORS = " \t\n:;,|-\u2013\u2014"  # between two expressions of which one found null
+_SEPARATORS = " \t\n:;,|-\u2013\u2014"  # removed next to an expression with the value null
 _BODY = re.compile(r"(?:issue|comment|review|pull_request)\.body")  # without a text a forge has null there
 Scalar = str | int | float | bool
 
@@ -33,12 +33,12 @@ class Missing(PlannerError):
 
 
 def check(expression: str) -> None:
-    """Raise WrongExpression where `expression` is none."""
+    """Raise WrongExpression if `expression` is invalid."""
     _compiled(expression)
 
 
 def check_template(template: str) -> None:
-    """Raise WrongExpression where an expression in braces is none, or where braces have no end."""
+    """Raise WrongExpression if an expression in braces is invalid, or if braces are not closed."""
     literal, expressions = _PLACE.sub("", template), _PLACE.findall(template)
     if "{{" in literal or "}}" in literal:
         raise WrongExpression("has {{ without }}, or the reverse")
@@ -47,13 +47,13 @@ def check_template(template: str) -> None:
 
 
 def holds(expression: str, payload: Any) -> bool:
-    """Return whether a condition holds: null, false and what is empty do not, as in JMESPath itself."""
+    """Return whether a condition holds: null, false and empty values are false, as in JMESPath itself."""
     found = _search(expression, payload)
     return not (found is None or found is False or (isinstance(found, str | list | dict) and not found))
 
 
 def scalar(expression: str, payload: Any) -> Scalar:
-    """Return the text, number or truth value that an expression finds; raises Missing."""
+    """Return the text, number or boolean that an expression finds. Raises Missing."""
     found = _search(expression, payload)
     if found is None and _BODY.fullmatch(expression.strip()) and _is_null(expression, payload):
         return ""
@@ -63,14 +63,17 @@ def scalar(expression: str, payload: Any) -> Scalar:
 
 
 def rendered(template: str, payload: Any) -> str:
-    """Put what is found in place of the expressions; raises Missing. What is put in is not read for braces again."""
+    """Return the template with values in place of its expressions. Raises Missing.
+
+    Values are not searched for braces.
+    """
     return "".join(_pieces(template, payload))
 
 
 def prose(template: str, payload: Any) -> str:
-    """Do as `rendered`, but leave out what a payload has as null, such as the text of an issue without one.
+    """Return the same as `rendered`, but without null values in the payload, such as the text of an issue without one.
 
-    Raises Missing where nothing but nulls is found.
+    Raises Missing if all values are null.
     """
     literals, places = _PLACE.split(template)[::2], _PLACE.findall(template)
     nulls = [each for each in places if _is_null(each, payload)]
@@ -84,7 +87,7 @@ def prose(template: str, payload: Any) -> str:
 
 
 def _is_null(expression: str, payload: Any) -> bool:
-    """Return whether names joined by dots lead to a null that is there."""
+    """Return whether a dotted path leads to an existing null."""
     *above, last = expression.strip().split(".")
     found = payload
     for name in above:
@@ -99,7 +102,7 @@ def _pieces(template: str, payload: Any) -> Iterator[str]:
 
 
 def _search(expression: str, payload: Any) -> Any:
-    """Return what an expression finds; None too where the payload's types do not suit its functions."""
+    """Return the value of an expression; None also if the payload's types do not fit its functions."""
     try:
         return _compiled(expression).search(payload)
     except (JMESPathError, RecursionError, TypeError, ValueError, ArithmeticError):

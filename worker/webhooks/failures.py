@@ -1,6 +1,6 @@
-"""What a forge knows of a run that failed, as the context of a goal: failing tests, and what was said about them.
+"""The data of a forge about a failed run, as the context of a goal: failing tests, and messages about them.
 
-Test reports come first; annotations tell something where there is none. All of it is untrusted.
+Test reports have priority; without any, annotations are used. All of it is untrusted.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from worker.webhooks.forge import MAX_ARTIFACT_BYTES, PAGE, Forge
 MAX_LOG = 32_000
 MOST_ARTIFACTS, MOST_CHECKS, MOST_REPORTS = 5, 10, 500
 MAX_UNPACKED = 64 * 1024 * 1024  # of all reports in an artifact
-REPORTS = re.compile(r"junit|test|report|result|surefire", re.IGNORECASE)  # what artifacts with reports are called
+REPORTS = re.compile(r"junit|test|report|result|surefire", re.IGNORECASE)  # names of artifacts with reports
 FAILED = frozenset({"failure", "timed_out", "startup_failure"})
 
 
 def failures_of(forge: Forge, repo: str, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields of a goal's context about what failed; raises ForgeAway or ForgeRefuses."""
+    """Return fields of a goal's context about the failures. Raises ForgeAway or ForgeRefuses."""
     base = forge.project(repo)
     if "pipeline" in about:
         return _context(_gitlab_report(forge.json(f"{base}/pipelines/{about['pipeline']}/test_report")))
@@ -63,7 +63,7 @@ def _annotations(found: Any) -> Iterator[str]:
 
 
 def _artifacts(forge: Forge, base: str, run: int) -> JUnitReport:
-    """Read the reports in the artifacts of a run that are called as if they had some."""
+    """Return the reports in those artifacts of a run whose names suggest reports."""
     found = forge.json(f"{base}/actions/runs/{run}/artifacts?per_page={PAGE}")
     fitting = [
         each
@@ -84,7 +84,7 @@ def _artifacts(forge: Forge, base: str, run: int) -> JUnitReport:
 
 
 def _unpacked(data: bytes) -> Iterator[junit.FailedTest]:
-    """Yield what failed by the reports in an archive; what cannot be read of it is left out."""
+    """Yield the failures in the reports of an archive; unreadable parts are left out."""
     room = MAX_UNPACKED
     try:
         with ZipFile(BytesIO(data)) as archive:
@@ -104,7 +104,7 @@ def _unpacked(data: bytes) -> Iterator[junit.FailedTest]:
 
 
 def _gitlab_report(found: Any) -> JUnitReport:
-    """Read GitLab's test report, which names suites and cases as the JUnit reports do that it was made of."""
+    """Return GitLab's test report, which has the suites and cases of its JUnit reports."""
     root = Element("testsuites")
     for suite in _listed(found, "test_suites"):
         part = SubElement(root, "testsuite", name=str(suite.get("name", "")))
@@ -119,6 +119,6 @@ def _gitlab_report(found: Any) -> JUnitReport:
 
 
 def _listed(found: Any, name: str) -> list[dict[str, Any]]:
-    """Return the objects in the list `name` of what a forge answered."""
+    """Return the objects in the list `name` of a forge's answer."""
     listed = found.get(name) if isinstance(found, dict) else None
     return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []

@@ -1,7 +1,7 @@
-"""What a forge's REST interface tells of a commit and of a run that failed: files, annotations, test reports.
+"""A forge's REST interface for commits and failed runs: files, annotations, test reports.
 
-The token goes in a header to the one server that the operator named, and nowhere else. What is downloaded is data, no
-more of it than agreed.
+The token is sent in a header to the one server that the operator named, and nowhere else. Downloads are treated as
+data, and limited in size.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from worker.sources.checkout import FILE_MODES, as_path
 from worker.webhooks.sources_file import Scheme, Source
 
 TIMEOUT_S = 15.0  # for a connection, and for each piece of an answer
-WHOLE_S = 60.0  # for all that is asked about one goal
+WHOLE_S = 60.0  # for all requests about one goal
 MAX_BYTES, MAX_ARTIFACT_BYTES = 16 * 1024 * 1024, 32 * 1024 * 1024
 MOST_REDIRECTS, MOST_PAGES, PAGE = 3, 100, 100
 MOST_RETRY_S = 3600.0
@@ -44,14 +44,14 @@ class ForgeRefuses(PlannerError):
 
 
 class Tree(NamedTuple):
-    """The files of a commit, and whether these are all of them."""
+    """The files of a commit, and whether the list is complete."""
 
     files: list[str]
     is_whole: bool
 
 
 class Forge:
-    """The forge of one source, for one goal; to be used in a `with`."""
+    """The forge of one source, for one goal; use it in a `with`."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -69,7 +69,7 @@ class Forge:
         self._client.close()
 
     def files(self, repo: str, commit: str) -> Tree:
-        """List the regular files of a commit, as many as the forge lists; raises ForgeAway or ForgeRefuses."""
+        """Return the regular files of a commit, as many as the forge lists. Raises ForgeAway or ForgeRefuses."""
         if self._source.scheme is Scheme.GITLAB:
             asked = (
                 f"{self.project(repo)}/repository/tree?recursive=true&ref={commit}&pagination=keyset&per_page={PAGE}"
@@ -83,7 +83,7 @@ class Forge:
         return Tree([path for name in names if (path := as_path(name.encode(errors="replace")))], is_whole)
 
     def texts(self, repo: str, commit: str, paths: Iterable[str]) -> dict[str, str]:
-        """Read small files of a commit, without those that the forge refuses; raises ForgeAway."""
+        """Return small files of a commit, without those that the forge refuses. Raises ForgeAway."""
         found: dict[str, str] = {}
         place = "repository/files" if self._source.scheme is Scheme.GITLAB else "contents"
         for path in paths:
@@ -95,17 +95,17 @@ class Forge:
         return found
 
     def project(self, repo: str) -> str:
-        """Return the address of a repository."""
+        """Return the API address of a repository."""
         if self._source.scheme is Scheme.GITLAB:
             return f"{self.api}/projects/{quote(repo, safe='')}"
         return f"{self.api}/repos/{quote(repo)}"
 
     def json(self, url: str, most: int = MAX_BYTES) -> Any:
-        """Return what the forge answers; raises ForgeAway or ForgeRefuses."""
+        """Return the forge's answer as JSON. Raises ForgeAway or ForgeRefuses."""
         return _json(self.read(url, most)[0], url)
 
     def pages(self, url: str) -> tuple[list[dict[str, Any]], bool]:
-        """Read pages that follow each other, MOST_PAGES at most, and whether these are all; raises as `json`."""
+        """Return at most MOST_PAGES consecutive pages, and whether these are all. Raises the errors of `json`."""
         entries: list[dict[str, Any]] = []
         for _ in range(MOST_PAGES):
             data, answer = self.read(url)
@@ -116,10 +116,10 @@ class Forge:
         return entries, False
 
     def read(self, url: str, most: int = MAX_BYTES, *, elsewhere: bool = False) -> tuple[bytes, httpx.Response]:
-        """Read what is at `url`, which is the forge's own; raises ForgeAway or ForgeRefuses.
+        """Return the data at `url` of the forge. Raises ForgeAway or ForgeRefuses.
 
-        A redirection is followed on the forge's own server. With `elsewhere` one may lead to a host for artifacts too,
-        which is not shown the token.
+        A redirection is followed on the forge's own server. With `elsewhere` it may also lead to a host for artifacts,
+        which does not receive the token.
         """
         for _ in range(MOST_REDIRECTS + 1):
             is_own = _origin(url) == _origin(self.api)
@@ -132,7 +132,7 @@ class Forge:
         raise ForgeRefuses("The forge sends on too often.")
 
     def send(self, method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Write to the forge's own server, and return its answer; raises ForgeAway or ForgeRefuses."""
+        """Write to the forge's own server and return its answer. Raises ForgeAway or ForgeRefuses."""
         if _origin(url) != _origin(self.api):
             raise ForgeRefuses(f"{_origin(url)[1]} is not the forge.")
         given = None if body is None else codec.dumps(body)
@@ -141,7 +141,7 @@ class Forge:
         return _json(data, url) if data.strip() else None
 
     def _app_token(self, app: GitHubApp) -> str:
-        """Return a token of the App's installation; raises ForgeAway or ForgeRefuses."""
+        """Return a token of the App's installation. Raises ForgeAway or ForgeRefuses."""
 
         def ask(path: str, bearer: str) -> Any:
             url = f"{self.api}{path}"
@@ -179,7 +179,7 @@ class Forge:
 
 
 def _headers(source: Source) -> dict[str, str]:
-    """Return the headers that the forge's own server is shown; raises WrongSources."""
+    """Return the headers for the forge's own server. Raises WrongSources."""
     token, headers = source.token(), {"User-Agent": "planner"}
     if source.scheme is Scheme.GITLAB:
         return headers | ({"PRIVATE-TOKEN": token} if token else {})
@@ -188,7 +188,7 @@ def _headers(source: Source) -> dict[str, str]:
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:
-    """Return scheme, host and port; nothing of what is no URL."""
+    """Return scheme, host and port; empty for a text that is no URL."""
     try:
         parts = urlsplit(url)
         return parts.scheme, parts.hostname or "", parts.port or {"https": 443, "http": 80}.get(parts.scheme)
@@ -197,7 +197,7 @@ def _origin(url: str) -> tuple[str, str, int | None]:
 
 
 def _joined(url: str, location: str) -> str:
-    """Return where an answer leads; raises ForgeRefuses."""
+    """Return the target of a redirection. Raises ForgeRefuses."""
     try:
         return urljoin(url, location)
     except ValueError as error:
@@ -205,7 +205,7 @@ def _joined(url: str, location: str) -> str:
 
 
 def _error(answer: httpx.Response, said: str) -> PlannerError:
-    """Return what another time may mend from what it will not."""
+    """Return ForgeAway for an error that may pass, and ForgeRefuses for any other."""
     asked, status = answer.headers.get("retry-after", ""), answer.status_code
     is_limited = status == FORBIDDEN and (asked or answer.headers.get("x-ratelimit-remaining") == "0")
     if status == TOO_MANY or status >= SERVER_ERROR or is_limited:

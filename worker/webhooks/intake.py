@@ -1,4 +1,4 @@
-"""One delivery from its bytes to its answer: its size, its signature, its JSON, the rules, then one write to Redis."""
+"""Handles one delivery: its size, its signature, its JSON, the rules, then one write to Redis, and the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from worker.webhooks.rules import Ignored, Wanted
 from worker.webhooks.signatures import Headers, is_signed
 from worker.webhooks.sources_file import Source
 
-SAID = {  # why a delivery that the rules want is ignored all the same, by the verdict of the store
+SAID = {  # verdict of the store -> why a delivery that a rule accepts is ignored
     "duplicate": "duplicate: this was delivered before",
     "coalesced": "coalesced: it is about the same as an earlier one",
     "order": "order: it is of another type than what is known, a number or a text",
@@ -34,21 +34,21 @@ class WrongSignature(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a delivery: the goal, or why there is none; `cancels` is an older goal that it puts an end to."""
+    """The result of a delivery: the goal, or the reason for none; `cancels` is an older goal that it ends."""
 
     goal_id: str | None = None
     ignored: str | None = None
     cancels: str | None = None
 
     def document(self) -> dict[str, Any]:
-        """Write the answer as JSON."""
+        """Return the answer as JSON."""
         more = {"cancels": self.cancels} if self.cancels else {}
         return {"goal_id": self.goal_id, "ignored": self.ignored, **more}
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What would be sent: the goal with its id, which the forge may have to complete."""
+    """The goal with its id that would be sent; the forge may have to complete it."""
 
     wanted: Wanted
     goal_id: str = ""
@@ -56,9 +56,9 @@ class Prepared:
 
 
 def take(client: Redis, source: Source, headers: Headers, raw: bytes, now_s: float) -> Answer:
-    """Take a delivery that is not too large; the names of its headers are in lower case.
+    """Handle a delivery of permitted size; the names of its headers are in lower case.
 
-    Raises WrongSignature, then events.NoEvent; WrongSources where a file that has to be read cannot be.
+    Raises WrongSignature, then events.NoEvent. Raises WrongSources if a required file cannot be read.
     """
     if not is_signed(source.scheme, headers, raw, source.secrets(), now_s):
         raise WrongSignature
@@ -81,7 +81,7 @@ def take(client: Redis, source: Source, headers: Headers, raw: bytes, now_s: flo
 
 
 def prepare(source: Source, event: events.Event, raw: bytes, traceparent: str | None = None) -> Prepared | Ignored:
-    """Decide about an event, and name its goal and the trace that led to it; a listing is read from its file.
+    """Decide about an event, and build its goal with id and trace; a listing is read from its file.
 
     Raises WrongSources.
     """
@@ -100,7 +100,7 @@ def prepare(source: Source, event: events.Event, raw: bytes, traceparent: str | 
 
 
 def _arrival(source: Source, delivery: str, raw: bytes, found: Prepared) -> webhook_events.Arrival:
-    """Say what the store has to know: keys are digests, with the source and, where goals meet, the tenant in them."""
+    """Return the record for the store: keys are digests with the source and, if goals can meet, the tenant in them."""
     wanted, tenant = found.wanted, found.wanted.rule.tenant
     body = _digest(source.name, sha256(raw).hexdigest())
     job: Mapping[str, Any] | None = None
@@ -126,12 +126,12 @@ def _arrival(source: Source, delivery: str, raw: bytes, found: Prepared) -> webh
 
 
 def _order(order: Scalar | None) -> str:
-    """Write an order as the store compares it: numbers as such, everything else as text."""
+    """Return an order in the form that the store compares: numbers as such, everything else as text."""
     if order is None:
         return ""
     return f"n{order!r}" if isinstance(order, int | float) and not isinstance(order, bool) else f"s{order}"
 
 
 def _digest(*parts: str) -> str:
-    """Digest texts, so that no two lists of them have the same digest."""
+    """Return a digest of texts; different lists of texts have different digests."""
     return sha256(codec.dumps(parts)).hexdigest()

@@ -1,7 +1,7 @@
-"""What webhooks still need before they are goals, or before an older goal is cancelled: asked by a worker, in turn.
+"""The remaining work for webhooks before a goal is sent, or an older goal is cancelled: done by a worker, in turn.
 
-A job is an entry of a stream. One that has to wait is put aside for a while and comes back; one whose worker dies is
-taken over by another. Who asks a forge knows its address and its token from PLANNER_WEBHOOKS_FILE, never from a job.
+A job is an entry of a stream. A job that has to wait is postponed and returns; a job of a dead worker is taken over. A
+worker takes the forge's address and token from PLANNER_WEBHOOKS_FILE, never from a job.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ DRAIN_S = 1.0  # after which a drain gives its place in the pool back, when the 
 RENEW_S = 10.0
 PAGE = 100
 ASK_AGAIN_S = (5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)  # after failures in a row of a forge; then no more
-LOOK_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # for the plan of a goal that is to be cancelled; the last for long
-MOST_ONCE_S = 30.0  # until a look that a webhook asked for; later ones are those of the polling
+LOOK_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # pauses between looks for the plan to cancel; the last one repeats
+MOST_ONCE_S = 30.0  # limit for looks that a webhook requests; later ones belong to polling
 MOST_LOOKS = 1500  # about a day
 
 
 class _Later(Exception):
-    """The job has to wait for so many seconds; the message says what for."""
+    """The job has to wait for so many seconds; the message is the reason."""
 
     def __init__(self, why: str, delay_s: float) -> None:
         super().__init__(why)
@@ -54,7 +54,7 @@ class _Later(Exception):
 
 
 class _Hopeless(Exception):
-    """The job cannot be done; the message says why."""
+    """The job cannot be done; the message is the reason."""
 
 
 @dataclass(eq=False, repr=False)
@@ -71,7 +71,7 @@ class WebhookJobs:
     look: Callable[[str], float | None]  # at the delivered change of a plan; returns in how many seconds again
 
     def drain(self, share: float = 1.0) -> bool:
-        """Do jobs until none is left, or for `share` of DRAIN_S; returns whether some may be left."""
+        """Do jobs until none is left, or for `share` of DRAIN_S. Returns whether some may be left."""
         end = time.monotonic() + DRAIN_S * share
         webhook_events.wake_postponed(self.client, PAGE)
         while time.monotonic() < end:
@@ -82,7 +82,7 @@ class WebhookJobs:
         return True
 
     def recover(self, idle_ms: int) -> None:
-        """Take over and do what a dead worker had in hand, and what we have not finished."""
+        """Take over and do the jobs of dead workers, and the unfinished ones of this worker."""
         self.inbox.take_over(idle_ms)
         last = "0"
         while entries := self.inbox.read(count=1, after=last):
@@ -90,9 +90,9 @@ class WebhookJobs:
             self._try(entries[0])
 
     def _try(self, entry: StreamEntry) -> None:
-        """Do one job; a failure that may pass is counted against it, and one that fails too often is dead.
+        """Do one job. A passing failure is counted against it, and after too many the job is dead-lettered.
 
-        One that meets a defect of ours is dead at once, and the record of its goal says why.
+        A job that meets an internal error is dead-lettered at once, and the record of its goal has the reason.
         """
         try:
             with self.inbox.renewal((entry,), min(RENEW_S, self.claim_idle_s / 3)):
@@ -112,7 +112,7 @@ class WebhookJobs:
                 self._fail(entry, error)
 
     def _fail(self, entry: StreamEntry, error: Exception) -> None:
-        """Dead-letter a job that meets a defect of ours, and record why there is no plan of its goal."""
+        """Dead-letter a job after an internal error, and record why there is no plan of its goal."""
         goal: dict[str, Any] = {}
         with suppress(codec.DecodeError, KeyError, TypeError):
             goal = codec.loads(entry.data or b"")["goal"]
@@ -147,9 +147,9 @@ class WebhookJobs:
             functions.call_each(self.client, self.inbox.dead_letter(entry, problem))
 
     def _look(self, entry: StreamEntry, job: Mapping[str, Any]) -> None:
-        """Look at a delivered change, and have the job come again while its state may change.
+        """Look at a delivered change, and schedule the next look while its state may change.
 
-        The job of a webhook comes again only for a look that is due soon.
+        The job of a webhook only schedules a look that is due soon.
         """
         tries = 0
         try:
@@ -173,7 +173,7 @@ class WebhookJobs:
         log.info(said, extra={"goal_id": goal["goal_id"], "source": job["source"]})
 
     def _asked(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the goal of a job with what the forge tells; raises _Later or _Hopeless."""
+        """Return the goal of a job with the forge's data. Raises _Later or _Hopeless."""
         goal: dict[str, Any] = job["goal"]
         tries, context = job.get("tries", 0), goal["context"]
         found: dict[str, Any] = {}
@@ -201,7 +201,7 @@ class WebhookJobs:
             raise _later(tries, error) from error
 
     def _cancel(self, job: Mapping[str, Any]) -> None:
-        """Cancel the plan of a goal that was overtaken; raises _Later while there may yet be one."""
+        """Cancel the plan of an overtaken goal. Raises _Later while the plan may still be made."""
         goal_id, tenant = job["cancels"], job["tenant"]
         found: Any = self.client.hmget(keys.goal_id(goal_id, tenant), "plan_id", "verdict", "ended_at")
         plan_id, verdict, ended = (each and each.decode() for each in found)
@@ -229,7 +229,7 @@ class WebhookJobs:
 
 
 def _told(job: Mapping[str, Any], ask: Callable[[], T]) -> T | None:
-    """Ask a forge; None if it refuses, or is away for the last time. Raises ForgeAway if it is to be asked again."""
+    """Return the forge's answer; None if it refuses, or is away at the last try. Raises ForgeAway for a retry."""
     try:
         return ask()
     except (ForgeAway, ForgeRefuses) as error:
@@ -240,7 +240,7 @@ def _told(job: Mapping[str, Any], ask: Callable[[], T]) -> T | None:
 
 
 def _later(tries: int, error: ForgeAway) -> Exception:
-    """Return when a forge is asked again, not before the time that it names; or that this was the last time."""
+    """Return when to ask a forge again, not before the time that it names; or that this was the last try."""
     if tries >= len(ASK_AGAIN_S):
         return _Hopeless(str(error))
     return _Later(str(error), max(ASK_AGAIN_S[tries], error.retry_after_s))

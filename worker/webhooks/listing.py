@@ -1,4 +1,4 @@
-"""Which files a commit has, as far as a goal can list them: those that it names or means come first."""
+"""Selects the files of a commit for a goal's listing: files that it names or matches come first."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from worker.sources.goal_files import RESERVED, fit_manifests, fixed_instruction
 from worker.webhooks.sources_file import WrongSources
 
 MAX_BYTES = 16 * 1024 * 1024
-MOST_MANIFESTS = 20  # that a forge is asked for
+MOST_MANIFESTS = 20  # requested from a forge
 
 
 def read(path: Path) -> list[str]:
-    """Read a listing, a path a line as `git ls-files` prints it; raises WrongSources."""
+    """Return a listing, a path a line as `git ls-files` prints it. Raises WrongSources."""
     try:
         raw = read_setting(path, MAX_BYTES)
     except OSError as error:
@@ -28,9 +28,9 @@ def read(path: Path) -> list[str]:
 
 
 def with_files(goal: Mapping[str, Any], files: Sequence[str], *, are_all: bool = False) -> dict[str, Any]:
-    """List `files` in the context of a goal, as many as it can carry.
+    """Return a goal with `files` in its context, as many as it can contain.
 
-    The listing of the goal is marked as whole if these `are_all` files of its commit and none is cut.
+    The listing is marked as complete if these `are_all` files of its commit and none is left out.
     """
     context, allowed = dict(goal.get("context") or {}), goal.get("allowed_files", ())
     room = MAX_GOAL_BYTES - len(codec.dumps(goal)) - RESERVED
@@ -41,7 +41,7 @@ def with_files(goal: Mapping[str, Any], files: Sequence[str], *, are_all: bool =
 
 
 def wanted_manifests(goal: Mapping[str, Any]) -> list[str]:
-    """Name the manifests of a goal's listing by which its projects are known; none where it brings its own."""
+    """Return the manifests in a goal's listing that identify its projects; empty if it has its own."""
     context, allowed = goal.get("context") or {}, goal.get("allowed_files", ())
     if context.get("manifests"):
         return []
@@ -50,7 +50,7 @@ def wanted_manifests(goal: Mapping[str, Any]) -> list[str]:
 
 
 def with_manifests(goal: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Put the texts of manifests into the context of a goal, as many as it can carry."""
+    """Return a goal with the texts of manifests in its context, as many as it can contain."""
     manifests = fit_manifests(texts, MAX_GOAL_BYTES - len(codec.dumps(goal)) - RESERVED)
     return {**goal, "context": {**goal["context"], "manifests": manifests}} if manifests else dict(goal)
 
@@ -58,7 +58,7 @@ def with_manifests(goal: Mapping[str, Any], texts: Mapping[str, str]) -> dict[st
 def with_instructions(
     goal: Mapping[str, Any], files: Sequence[str], read: Callable[[Sequence[str]], Mapping[str, str]]
 ) -> dict[str, Any]:
-    """Put the digests of the repository's own instructions into the context of a goal that brings none."""
+    """Return a goal with the digests of the repository's own instructions, unless it has some."""
     context, allowed = goal["context"], goal.get("allowed_files", ())
     if "instructions" in context or goal.get("from"):
         return dict(goal)

@@ -1,7 +1,7 @@
-"""What becomes of an event: a goal, the end of an older one, or nothing, and why. Pure.
+"""Decides about an event: a goal, the end of an older one, or nothing, with the reason. Pure.
 
-A payload gives text, checked values and keys that are digested. Files, commands, limits, approvals, queues and tenants
-are the rule's alone.
+A payload provides text, checked values, and keys that are digested. Files, commands, limits, approvals, queues and
+tenants come only from the rule.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from worker.webhooks.expressions import Missing, Scalar
 from worker.webhooks.sources_file import COMMIT, NO_COMMIT, Allowance, Rule, Scheme, Source
 
 MAX_SENTENCE, MAX_CONSTRAINT, MAX_LOG, MAX_KEY = 4000, 1000, 32_000, 2000
-OTHER_KEYS = ("language", "test_command", "workdir")  # of the context, which the rule says
+OTHER_KEYS = ("language", "test_command", "workdir")  # keys of the context that the rule sets
 
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Nothing is sent; `reason` begins with a code, by which it is counted."""
+    """Nothing is sent; `reason` begins with a code, which is counted."""
 
     reason: str
 
@@ -37,9 +37,9 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A goal without its id, or where `goal` is None the end of what an older one was about.
+    """A goal without its id or, if `goal` is None, the end of an older goal with the same key.
 
-    `failures_of` names the run that the forge is asked about, and what kind of thing that is.
+    `failures_of` has the run that the forge is asked about, and its kind.
     """
 
     rule: Rule
@@ -51,12 +51,12 @@ class Wanted:
 
     @property
     def asks_forge(self) -> bool:
-        """Whether something has to be asked of the forge before the goal is complete."""
+        """Whether the forge has to be asked before the goal is complete."""
         return self.goal is not None and (self.rule.files is not None or bool(self.failures_of))
 
 
 def decide(source: Source, event: Event) -> Wanted | Ignored:
-    """Return what becomes of an event of `source`: the first rule that makes something of it counts."""
+    """Return the decision about an event of `source`: the first rule that accepts it counts."""
     found = Ignored(
         f"no_rule: no rule is on {one_line(event.name, 100)!r}" if event.name else "no_rule: it has no name"
     )
@@ -79,7 +79,7 @@ def _by_rule(source: Source, rule: Rule, event: Event) -> Wanted | Ignored:
         return Ignored(kept_out)
     try:
         repo = _repository(rule, event) if rule.repos else None
-        if rule.repos and repo is None:  # also of what ends an older goal
+        if rule.repos and repo is None:  # also for events that end an older goal
             raise _Unfit("repository: it is none of the rule's repos")
         keys = _keys(rule, event.payload)
         if is_solved:
@@ -92,11 +92,11 @@ def _by_rule(source: Source, rule: Rule, event: Event) -> Wanted | Ignored:
 
 
 class _Unfit(Exception):
-    """What a payload gives is not what a goal may have; the message is the reason."""
+    """A value of the payload is not valid for a goal; the message is the reason."""
 
 
 def _guards(source: Source, rule: Rule, event: Event) -> Iterator[str]:
-    """Yield the reasons for which an event is kept out, unless the rule names what it lets in."""
+    """Yield the reasons to ignore an event, unless the rule allows them."""
     allowed = frozenset(rule.allow)
     if rule.repos and not rule.repo and _repository(rule, event) is None:
         yield "repository: it is none of the rule's repos"
@@ -118,13 +118,13 @@ def _guards(source: Source, rule: Rule, event: Event) -> Iterator[str]:
 
 
 def _is_ours(source: Source, event: Event) -> bool:
-    """Return whether our own app or user did it, or a planner wrote it."""
+    """Return whether our own app or user caused it, or a planner wrote it."""
     ours = (source.app.casefold(), f"{source.app}[bot]".casefold()) if source.app else ()
     return event.is_own_status or any(actor.casefold() in ours for actor in event.actors)
 
 
 def _repository(rule: Rule, event: Event) -> str | None:
-    """Return the repository as the rule spells it; None where it is none of the rule's. Raises Missing."""
+    """Return the repository in the rule's spelling; None if it is none of the rule's. Raises Missing."""
     if rule.repo:
         named = str(expressions.scalar(rule.repo, event.payload))
     elif event.scheme is Scheme.STANDARD and len(rule.repos) == 1:
@@ -135,7 +135,7 @@ def _repository(rule: Rule, event: Event) -> str | None:
 
 
 def _keys(rule: Rule, payload: Any) -> dict[str, Any]:
-    """Evaluate what events are told apart by; raises Missing."""
+    """Return the keys that identify equal events. Raises Missing."""
     found = {name: getattr(rule, name) for name in ("coalesce", "supersedes")}
     keys = {
         name: None if text is None else expressions.rendered(text, payload)[:MAX_KEY] for name, text in found.items()
@@ -145,7 +145,7 @@ def _keys(rule: Rule, payload: Any) -> dict[str, Any]:
 
 
 def _goal(rule: Rule, event: Event, repo: str | None) -> dict[str, Any]:
-    """Put the goal's body together, whose text alone is the payload's; raises Missing or _Unfit."""
+    """Return the goal's body; only its text comes from the payload. Raises Missing or _Unfit."""
     payload = event.payload
     context: dict[str, Any] = {}
     if rule.base_sha is not None:
@@ -161,7 +161,7 @@ def _goal(rule: Rule, event: Event, repo: str | None) -> dict[str, Any]:
 
 
 def goal_with(rule: Rule, repo: str | None, sentence: str, context: dict[str, Any]) -> dict[str, Any]:
-    """Put the goal of a rule together; what it may do is as the operator has it."""
+    """Return the goal of a rule; its permissions are the operator's."""
     context |= {key: value for key in OTHER_KEYS if (value := getattr(rule, key)) is not None}
     context |= {"repo": repo} if repo else {}
     body: dict[str, Any] = {"goal": sentence, "tenant": rule.tenant, "queue": rule.queue}
@@ -179,7 +179,7 @@ def goal_with(rule: Rule, repo: str | None, sentence: str, context: dict[str, An
 
 
 def _sentence(rule: Rule, event: Event) -> str:
-    """Return what shall be done; raises Missing or _Unfit."""
+    """Return the goal's sentence. Raises Missing or _Unfit."""
     if rule.command is not None:
         first, *rest = (event.comment.text if event.comment else "").split(maxsplit=1) or [""]
         if first != rule.command:
@@ -194,7 +194,7 @@ def _sentence(rule: Rule, event: Event) -> str:
 
 
 def _commit(text: str) -> str:
-    """Return the id of a commit; raises _Unfit."""
+    """Return the id of a commit. Raises _Unfit."""
     commit = text.strip().lower()
     if not COMMIT.fullmatch(commit):
         raise _Unfit(f"base_sha: it is no id of a commit: {NO_COMMIT}")
@@ -202,7 +202,7 @@ def _commit(text: str) -> str:
 
 
 def _failures_of(event: Event) -> dict[str, Any]:
-    """Name what the forge is asked about: the kind of run, and its numbers."""
+    """Return the subject of the forge's question: the kind of run, and its numbers."""
     paths = {
         "workflow_run": {"run": "workflow_run.id", "suite": "workflow_run.check_suite_id"},
         "check_suite": {"suite": "check_suite.id"},

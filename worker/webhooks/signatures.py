@@ -1,4 +1,4 @@
-"""Whether a delivery was signed with one of our secrets: over its raw bytes, compared in constant time."""
+"""Checks whether a delivery was signed with one of our secrets: over its raw bytes, compared in constant time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from worker.webhooks.sources_file import Scheme
 
-TOLERANCE_S = 300  # by which a signed time may differ from ours
+TOLERANCE_S = 300  # maximum difference of a signed time from ours
 WHSEC = "whsec_"  # before the secrets of Standard Webhooks, which are base64
 MOST_SIGNATURES = 16  # of one delivery that are compared
 MOST_DIGITS = 12  # of a time in seconds
@@ -18,7 +18,7 @@ Headers = Mapping[str, str]  # by their names in lower case
 
 
 def is_signed(scheme: Scheme, headers: Headers, raw: bytes, secrets: Iterable[str], now_s: float) -> bool:
-    """Return whether one of `secrets` signed `raw`, as the headers of `scheme` say it."""
+    """Return whether one of `secrets` signed `raw`, by the headers of `scheme`."""
     known = tuple(secrets)
     if scheme is Scheme.GITHUB:
         return _by_github(headers, raw, known)
@@ -39,7 +39,7 @@ def _by_token(headers: Headers, secrets: tuple[str, ...]) -> bool:
 
 
 def _by_standard(headers: Headers, raw: bytes, secrets: tuple[str, ...], now_s: float) -> bool:
-    """Check a signature of Standard Webhooks, of which there may be several, each with its version."""
+    """Check the signatures of Standard Webhooks; there may be several, each with its version."""
     delivery, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     if not delivery or not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= MOST_DIGITS):
         return False
@@ -53,7 +53,7 @@ def _by_standard(headers: Headers, raw: bytes, secrets: tuple[str, ...], now_s: 
 
 
 def _key(secret: str) -> bytes:
-    """Return the key of a secret of Standard Webhooks; none where it is no base64."""
+    """Return the key in a secret of Standard Webhooks; None if it is no base64."""
     try:
         return b64decode(secret.removeprefix(WHSEC), validate=True)
     except (NoBase64, ValueError):
@@ -61,7 +61,7 @@ def _key(secret: str) -> bytes:
 
 
 def _is_one_of(shown: Iterable[str], made: Iterable[str]) -> bool:
-    """Compare each with each, all of them, so that the time tells nothing of which one came near."""
+    """Compare all pairs, so that the time does not reveal which one almost matched."""
     wanted = [_bytes(each) for each in made]
     return True in [hmac.compare_digest(_bytes(each), one) for each in shown if each for one in wanted]
 

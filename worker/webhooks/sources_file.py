@@ -1,7 +1,6 @@
-"""PLANNER_WEBHOOKS_FILE: whose webhooks are heard, and the rules by which they become goals (docs/webhooks.md).
+"""PLANNER_WEBHOOKS_FILE: the accepted sources of webhooks, and the rules that make goals of them (docs/webhooks.md).
 
-What stands in a rule is an operator's policy: files, commands, approvals, queues and tenants are never read from a
-payload.
+A rule is an operator's policy: files, commands, approvals, queues and tenants are never read from a payload.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from worker.host.regular_files import read_setting
 
 MAX_BYTES = 1024 * 1024
 MAX_SECRET_BYTES = 4096
-MAX_DELIVERY, MAX_GITHUB_DELIVERY = 1024 * 1024, 25 * 1024 * 1024  # the latter is what GitHub itself sends at most
+MAX_DELIVERY, MAX_GITHUB_DELIVERY = 1024 * 1024, 25 * 1024 * 1024  # the latter is GitHub's own limit
 HERE = ("localhost", "127.0.0.1", "::1")
 COMMIT = re.compile(r"(?!0+$)(?:[0-9a-f]{40}|[0-9a-f]{64})")
 NO_COMMIT = "that has 40 or 64 hexadecimal digits"
@@ -50,7 +49,7 @@ class WrongSources(PlannerError):
 
 
 class Scheme(StrEnum):
-    """Who speaks: how a delivery is signed, and what its payload says."""
+    """The kind of sender: how a delivery is signed, and the form of its payload."""
 
     GITHUB = "github"
     GITLAB = "gitlab"
@@ -168,7 +167,7 @@ class Rule(_Table):
         yield from (("constraints", each) for each in self.constraints)
 
     def mistakes(self, scheme: Scheme) -> Iterator[tuple[str, str]]:
-        """Yield the keys that contradict each other, and why."""
+        """Yield the keys that contradict each other, with the reason."""
         is_comment = self.on in COMMENTS and scheme is not Scheme.STANDARD
         if bool(self.goal) == bool(self.command):
             yield "goal", "either `goal` or `command` says what shall be done"
@@ -208,10 +207,10 @@ class Delivered(_Table):
     check_rounds: int = Field(default=2, ge=0, le=10)  # such plans for red checks, and as many for reviews
     token_share: float = Field(default=0.5, gt=0, le=1)  # of the tokens of the plan that delivered, for all of them
     quiet_s: int = Field(default=300, ge=0, le=86_400)  # a review is answered as a whole, once it has been quiet
-    poll_s: int = Field(default=300, ge=10, le=86_400)  # between looks where no webhook says that something happened
+    poll_s: int = Field(default=300, ge=10, le=86_400)  # seconds between looks without a webhook
 
     def has(self, repo: str) -> bool:
-        """Whether `repo` is one of them."""
+        """Return whether `repo` is one of them."""
         return repo.casefold() in {each.casefold() for each in self.repos}
 
 
@@ -221,14 +220,14 @@ class Source(_Table):
     name: SourceName
     scheme: Scheme
     secret_file: Annotated[tuple[File, ...], BeforeValidator(_listed)] = Field(min_length=1, max_length=8)
-    app: Word | None = None  # the slug of our own app, or the name of our own user: what it did is left out
+    app: Word | None = None  # slug of our own app, or name of our own user: its events are ignored
     own_branches: tuple[Word, ...] = ("planner/*",)  # as controllers push them
     api: Api | None = None
     token_file: File | None = None
     app_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,40}$")] | None = None  # of a GitHub App
     app_key_file: File | None = None  # its private key, in place of `token_file`
     app_installation: int | None = Field(default=None, ge=1)
-    download_hosts: tuple[Host, ...] | None = None  # to which the forge sends whoever wants an artifact
+    download_hosts: tuple[Host, ...] | None = None  # hosts that the forge redirects to for artifacts
     delivered: Delivered | None = None
     rule: tuple[Rule, ...] = Field(default=(), max_length=200)
 
@@ -242,17 +241,17 @@ class Source(_Table):
 
     @property
     def most_bytes(self) -> int:
-        """How large a delivery may be."""
+        """Maximum size of a delivery, in bytes."""
         return MAX_GITHUB_DELIVERY if self.scheme is Scheme.GITHUB else MAX_DELIVERY
 
     @property
     def asks_for_failures(self) -> bool:
-        """Whether the forge is asked what failed where a rule does not say so: where there is a token to ask with."""
+        """Whether the forge is asked about failures by default: if there is a token for it."""
         return self.has_token and self.scheme is not Scheme.STANDARD
 
     @property
     def artifact_hosts(self) -> tuple[str, ...]:
-        """The hosts that an artifact may be downloaded from beside the forge's own."""
+        """The hosts for downloads of artifacts, in addition to the forge's own."""
         if self.download_hosts is not None:
             return self.download_hosts
         if self.api == APIS[Scheme.GITHUB]:
@@ -260,23 +259,23 @@ class Source(_Table):
         return ()
 
     def secrets(self) -> tuple[str, ...]:
-        """Read the secrets that may have signed a delivery, several during a rotation; raises WrongSources."""
+        """Return the secrets that may have signed a delivery, several during a rotation. Raises WrongSources."""
         return tuple(read_secret(path) for path in self.secret_file)
 
     @property
     def has_token(self) -> bool:
-        """Whether there is something to show the forge's API."""
+        """Whether there are credentials for the forge's API."""
         return self.token_file is not None or self.github_app is not None
 
     @property
     def github_app(self) -> GitHubApp | None:
-        """The App whose installation the API is asked as, if one is named."""
+        """The App whose installation uses the API, if one is named."""
         if self.app_id and self.app_key_file and self.app_installation:
             return GitHubApp(self.app_id, self.app_key_file, self.app_installation)
         return None
 
     def token(self) -> str | None:
-        """Read the token for the forge's API, if there is one; raises WrongSources."""
+        """Return the token for the forge's API, if there is one. Raises WrongSources."""
         return read_secret(self.token_file) if self.token_file else None
 
 
@@ -287,7 +286,7 @@ class SourcesFile(_Table):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read the file at `path`, without its secrets; raises WrongSources with a sentence for each mistake."""
+        """Return the file at `path`, without its secrets. Raises WrongSources with a sentence for each mistake."""
         place = path.absolute()
         values: Any = None
         try:
@@ -306,11 +305,11 @@ class SourcesFile(_Table):
         return found
 
     def named(self, name: str) -> Source | None:
-        """Return the source of this name, if there is one."""
+        """Return the source with this name, if there is one."""
         return next((each for each in self.source if each.name == name), None)
 
     def following(self, repo: str) -> Source | None:
-        """Return the source at whose forge the delivered changes of `repo` are followed, if there is one."""
+        """Return the source whose forge follows the delivered changes of `repo`, if there is one."""
         return next((each for each in self.source if each.delivered and each.delivered.has(repo)), None)
 
     def mistakes(self) -> Iterator[str]:
