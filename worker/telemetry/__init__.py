@@ -1,1 +1,1 @@
-"""What a worker tells of itself: logs, outages, and a file of its life."""
+"""The telemetry of a worker: logs, outages, and a status file."""

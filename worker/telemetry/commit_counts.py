@@ -1,6 +1,6 @@
-"""What a commit that was made adds to the metrics: outcomes, attempts, steps and revisions.
+"""Adds a commit to the metrics: outcomes, attempts, steps and revisions.
 
-This runs with every outcome, so it only adds to a tally; numbers are made of that once a batch.
+This runs with every outcome, so it only adds to a tally, which is turned into numbers once a batch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SPENT, RESERVED = metrics.SPENT_TOKENS, metrics.RESERVED_TOKENS
 RESULTS = frozenset({"ok", "stale", "claimed", "gone", "full"})
 COLUMNS = 3  # of the table of revisions; later failures are treated as the third
 MOST_TOKENS = 10**9
-MOST_S = 30 * 86_400  # that an attempt is said to have taken
+MOST_S = 30 * 86_400  # limit for the reported time of an attempt
 log = logging.getLogger("planner.plans")
 
 # Events of a plan that are lines of the log, with the name of the line. All else is only an event.
@@ -58,12 +58,12 @@ LINES = {
 
 
 class BatchCounts:
-    """What the commits of a batch add to the metrics, and how long the batch took; for one engine, of one thread."""
+    """The metrics of a batch's commits, and the time of the batch; for one engine and one thread."""
 
     def __init__(self) -> None:
         self._tally = Tally()
         self._board: Board | None = None
-        self.counts = False  # whether anybody asks for metrics
+        self.counts = False  # whether metrics are enabled
         self._began = 0.0
         self.decide_s = 0.0
         self.commit_s = 0.0
@@ -78,9 +78,9 @@ class BatchCounts:
     def count(
         self, plan: Snapshot, changeset: Changeset, messages: Sequence[tuple[Any, Any]], booked: int, *, is_due: bool
     ) -> None:
-        """Count a commit that was made, of `plan` as it is now, with the `messages` that it is about.
+        """Count a commit of `plan`, in its new state, with the `messages` that it is about.
 
-        `booked` are the tokens that it spent; `is_due` where a clock led to it, and no message.
+        `booked` are the tokens that it spent; `is_due` if a clock led to it, and no message.
         """
         if self._board is None:
             return
@@ -103,7 +103,7 @@ class BatchCounts:
             self._tally.counts[SPENT, (record.head.kind,)] += booked
 
     def count_plain(self, plan: HotPlan, change: PlainChange, report: Report | PlainReport, booked: int) -> None:
-        """Count a plain change that was made, of `plan` as it is now, with its report; as `count`."""
+        """Count a plain commit of `plan`, in its new state, with its report, as `count` does."""
         if not isinstance(report, PlainReport):
             return
         events, said, kind = self._tally.events, report.said, (plan.record.head.kind,)
@@ -130,7 +130,7 @@ class BatchCounts:
             self._tally.events.append((metrics.PARALLEL_BATCHES, ()))
 
     def end(self, verdicts: Sequence[str | Exception]) -> None:
-        """End a batch, whose commits got these verdicts: what was counted is told from now on."""
+        """End a batch with the verdicts of its commits: its counters are published from now on."""
         if self._board is None:
             return
         if verdicts:
@@ -144,7 +144,7 @@ class BatchCounts:
 
 
 def count_first_steps(changesets: Iterable[Changeset], kind: str) -> None:
-    """Count what the commits handed out that made a plan."""
+    """Count the steps that the commits of a new plan handed out."""
     if HERE.board is None:
         return
     tally = Tally()
@@ -170,7 +170,7 @@ def _count_outcome(tally: Tally, plan: Snapshot, report: Report, changeset: Chan
 
 
 def _count_times(tally: Tally, attempt: Attempt, now: int, said: Metrics | PlainMetrics | None) -> None:
-    """Count how long an attempt that ended was worked on, as its controller says, and how long it was not."""
+    """Count the running time of an ended attempt by its controller's report, and the rest as queue time."""
     worked, queue = 0.0, (attempt.queue,)
     if said and said.duration_ms is not None:
         worked = min(max(0, said.duration_ms) / 1000, MOST_S)
@@ -179,7 +179,7 @@ def _count_times(tally: Tally, attempt: Attempt, now: int, said: Metrics | Plain
 
 
 def _count_model(counts: Any, said: Metrics | PlainMetrics, kind: str) -> None:
-    """Count what a controller says of its model; a counter only grows, so what is below 0 is nothing."""
+    """Count the model use that a controller reports; a counter only grows, so negative values count as 0."""
     if not (said.cost_usd or said.input_tokens or said.output_tokens or said.cached_tokens):
         return
     if said.cost_usd and said.cost_usd > 0:
@@ -191,7 +191,7 @@ def _count_model(counts: Any, said: Metrics | PlainMetrics, kind: str) -> None:
 
 
 def _category(step: Step, report: Report) -> str:
-    """Name the failure that an outcome was taken for."""
+    """Return the failure category of an outcome."""
     if step.status.state == StepState.DONE or report.outcome.released:
         return "none"
     return str((step.status.previous or {}).get("category") or "none")
@@ -205,12 +205,12 @@ COMPLETED = (LINES[event_type("plan.completed")],)
 
 
 def lines_of(changeset: Changeset) -> set[str]:
-    """Name the lines that a commit, once it is made, puts into the log."""
+    """Return the log lines that a commit causes."""
     return {LINES[what] for what, _ in changeset.events if what in LINES}
 
 
 def log_status(plan_id: str, record: PlanRecord, lines: Iterable[str], now: int, *, ends: bool) -> None:
-    """Log that a plan whose commit of `now` (ms) was made has ended, or for what it waits now.
+    """Log the end of a plan whose commit at `now` (ms) was made, or the reason for which it waits.
 
     A line has the plan's ids, state, tokens spent and milliseconds since its creation, and the rule that halted it.
     """

@@ -1,4 +1,4 @@
-"""Errors are reported to Sentry where `SENTRY_DSN` is set, with the extra `sentry`."""
+"""Reports errors to Sentry if `SENTRY_DSN` is set, with the extra `sentry`."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def start(settings: Settings) -> None:
 
 
 def reported_as(task: str) -> AbstractContextManager[None]:
-    """Have errors of a block reported as those of `task`, whatever Celery's own task of this thread is."""
+    """Report errors of a block as those of `task`, in place of Celery's own task of this thread."""
     named: AbstractContextManager[None] = _sentry.reported_as(task) if _sentry else nullcontext()
     return named
 
 
 def report(error: Exception, extras: Mapping[str, str]) -> None:
-    """Report an error that was caught, with ids beside it."""
+    """Report a caught error, with ids."""
     if _sentry:
         _sentry.report(error, extras)

@@ -13,16 +13,13 @@ from worker.host.printable import escape_json
 
 IDS = ("goal_id", "plan_id", "step_id", "attempt", "message_id", "trace_id", "request_id", "failure_id")
 PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-# Lines of wake-ups and requests say nothing of plans, but URLs and headers, which may hold secrets; what an agent was
-# refused has its words.
+# Lines of wake-ups and requests have no plans, but URLs and headers, which may contain secrets; an agent's
+# refusals contain its words.
 NOISY = ("celery.worker.strategy", "celery.app.trace", "httpx", "httpcore", "mcp")
 
 
 class JsonLines(logging.Formatter):
-    """Writes a record as one line of JSON.
-
-    It has time, level, logger, a stable `event`, and whatever stands in `extra`.
-    """
+    """Formats a record as one line of JSON with time, level, logger, a stable `event`, and the fields in `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Encode `record`."""

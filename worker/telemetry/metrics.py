@@ -1,7 +1,7 @@
-"""The names of all metrics, in one table: what is exported, by whom, with which labels.
+"""All metrics in one table: their names, kinds, labels, and the processes that export them.
 
-Workers count what they do. What all of them share, such as the length of a queue, is read from Redis and told by the
-gateway and by `planner exporter`: two workers that both told it would double it.
+Workers count their own work. The gateway and `planner exporter` read shared state from Redis, such as the length of a
+queue. If two workers exported it, it would be doubled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from worker.host import temporary
 
-MOST_NAMES = 50  # values of a label in one process; what comes beyond is OTHER
+MOST_NAMES = 50  # values of a label in one process; further ones are OTHER
 OTHER = "other"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/+-]{0,63}")
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # the variable where prometheus_client looks for it
@@ -33,7 +33,7 @@ Labels = tuple[str, ...]
 
 
 class Kind(StrEnum):
-    """What a number does: only grow, be a number of sizes, or go up and down."""
+    """The kind of a metric: a counter that only grows, a histogram of sizes, or a gauge."""
 
     COUNTER = "counter"
     HISTOGRAM = "histogram"
@@ -41,11 +41,11 @@ class Kind(StrEnum):
 
 
 class Teller(StrEnum):
-    """Who tells a metric."""
+    """The processes that export a metric."""
 
     WORKER = "worker"
     GATEWAY = "gateway"
-    STATE = "gateway, exporter"  # what is read from Redis, the same from each of them
+    STATE = "gateway, exporter"  # read from Redis, the same from each of them
     ALL = "worker, gateway, exporter"
 
 
@@ -214,7 +214,7 @@ TABLE = tuple(value for value in list(vars().values()) if isinstance(value, Metr
 
 
 class Tally:
-    """What was counted and is not in the file yet: each of `events` once. Not for several threads at once."""
+    """Counts that are not in the file yet; `events` has one entry for each. Not for several threads at once."""
 
     __slots__ = ("counts", "events", "sizes")
 
@@ -225,13 +225,13 @@ class Tally:
 
 
 class Names:
-    """The values that each label of each metric has had, at most MOST_NAMES of them."""
+    """The values of each label of each metric, at most MOST_NAMES of them."""
 
     def __init__(self) -> None:
         self._names: defaultdict[tuple[Any, str], set[str]] = defaultdict(set)
 
     def find(self, label: tuple[Any, str], value: str) -> str:
-        """Return the value, which is known from now on; OTHER where it is no name, or one too many."""
+        """Return the value, which is remembered; OTHER if it is no name, or one too many."""
         names = self._names[label]
         if value not in names:
             if len(names) >= MOST_NAMES or not NAME.fullmatch(value):
@@ -241,7 +241,7 @@ class Names:
 
 
 class Board:
-    """The numbers of this process, in `folder`; a process that is forked goes on in a file of its own."""
+    """The numbers of this process, in `folder`; a forked process continues in a separate file."""
 
     def __init__(self, folder: Path) -> None:
         from prometheus_client import values
@@ -249,7 +249,7 @@ class Board:
         os.environ[FOLDER] = str(folder)
         self.folder = folder
         self.lock = threading.Lock()
-        library: Any = values  # which has no types
+        library: Any = values  # it has no types
         self._number = library.MultiProcessValue()
         self._numbers: dict[tuple[Any, ...], Any] = {}
         self._names = Names()
@@ -258,7 +258,7 @@ class Board:
         )
 
     def take(self, tally: Tally) -> None:
-        """Add a tally, which is empty then."""
+        """Add a tally and empty it."""
         with self.lock:
             for (metric, labels), by in chain(tally.counts.items(), Counter(tally.events).items()):
                 self._counter(metric, self._bounded(metric, labels)).inc(by)
@@ -289,7 +289,7 @@ class Board:
         return self._numbers[metric, labels]
 
     def _bounded(self, metric: Metric, labels: Labels) -> Labels:
-        """Put OTHER in the place of what is no name, and of names beyond MOST_NAMES."""
+        """Return the labels with OTHER for invalid names, and for names beyond MOST_NAMES."""
         find = self._names.find
         return tuple(find((metric, label), value) for label, value in zip(metric.labels, labels, strict=True))
 
@@ -301,9 +301,9 @@ class Counting:
         self.board: Board | None = None
 
     def start(self) -> Board:
-        """Count from now on, in a new folder; those of processes that are gone are removed.
+        """Count from now on, in a new folder; folders of ended processes are removed.
 
-        Raises OSError where there is no place for temporary files.
+        Raises OSError if there is no place for temporary files.
         """
         if self.board is None:
             temporary.remove_left_behind(PREFIX)
@@ -312,14 +312,14 @@ class Counting:
         return self.board
 
     def count(self, metric: Metric, *labels: str, by: float = 1) -> None:
-        """Count what happens now and then; what happens with every outcome goes through a tally."""
+        """Count a rare event; events of every outcome use a tally."""
         if self.board:
             tally = Tally()
             tally.counts[metric, labels] = by
             self.board.take(tally)
 
     def observe(self, metric: Metric, size: float, *labels: str) -> None:
-        """Note a size, such as how many seconds something took."""
+        """Record a size, such as a duration in seconds."""
         if self.board:
             tally = Tally()
             tally.sizes[metric, labels] = [size]

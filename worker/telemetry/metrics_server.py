@@ -1,6 +1,6 @@
 """Serves numbers to Prometheus at `/metrics`, and those of one worker as JSON at `/metrics.json`.
 
-`/healthz` and `/readyz` of a worker answer what `planner health` does, of that worker, without the start of a process.
+`/healthz` and `/readyz` of a worker return the same as `planner health` for that worker, without a new process.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ log = logging.getLogger("planner.metrics")
 PATIENCE_S = 5.0  # with a caller who does not finish its request
 MERGE_S = 30.0  # between looks for files of processes that are gone
 LE = "le"  # the label of a bucket, whose values are a fixed set
-GONE = "gone"  # in the place of a process's id: all of those
+GONE = "gone"  # in place of a process's id: all ended ones
 
-Health = Callable[[bool], Sequence[str]]  # what is wrong with a worker: whether it lives, or (True) is ready
+Health = Callable[[bool], Sequence[str]]  # the troubles of a worker: whether it lives, or (True) is ready
 HEALTH = {"/healthz": False, "/readyz": True}
 Collect = Callable[[], Iterable[Family]]
 
@@ -58,20 +58,20 @@ class CannotServe(PlannerError):
 
 
 class Counts:
-    """What this process and its children have counted, those that are gone included."""
+    """The counts of this process and its children, including ended ones."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._lock = threading.Lock()  # nobody reads while files are put together
+        self._lock = threading.Lock()  # no reads while files are merged
 
     def collect(self) -> Iterator[Family]:
-        """Add up the files."""
+        """Yield the sums over the files."""
         with self._lock:
             begun = [path for path in self._board.folder.glob("*.db") if path.stat().st_size]  # others hold nothing yet
             yield from SUMS.merge(map(str, begun))
 
     def merge_gone(self) -> None:
-        """Add the files of processes that are gone to one, so that there are not more and more of them."""
+        """Merge the files of ended processes into one, so that their number does not grow."""
         with self._lock:
             for path in self._board.folder.glob("*_*.db"):
                 kind, _, pid = path.stem.partition("_")
@@ -80,7 +80,7 @@ class Counts:
 
 
 def _move(path: Path, target: Path) -> None:
-    """Add the numbers of a file to another, and delete it; labels have no more values there than in one process."""
+    """Add the numbers of a file to another, and delete it; labels keep the limit of values of one process."""
     sums, known = FILES(str(target)), Names()
     try:
         for key, *_ in sums.read_all_values():
@@ -102,7 +102,7 @@ def _bounded(key: str, known: Names) -> str:
 
 
 def build_info() -> Iterator[Family]:
-    """Say what runs here."""
+    """Yield the running version."""
     family = Family(BUILD_INFO.name, BUILD_INFO.help, "gauge")
     labels = {"version": CODE_VERSION, "policy_version": str(POLICY_VERSION)}
     family.add_sample(BUILD_INFO.name, labels, 1)
@@ -110,7 +110,7 @@ def build_info() -> Iterator[Family]:
 
 
 class _Together:
-    """What several tell, as prometheus_client wants it."""
+    """The figures of several collectors, in the form for prometheus_client."""
 
     def __init__(self, tellers: Iterable[Collect]) -> None:
         self._tellers = tuple(tellers)
@@ -121,7 +121,7 @@ class _Together:
 
 
 def exposition(*tellers: Collect) -> bytes:
-    """Write what they tell in the text format of Prometheus."""
+    """Return the figures in the text format of Prometheus."""
     return generate_latest(_Together(tellers))
 
 
@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
             status, media, body = (200, *answer) if answer else (404, "text/plain", b"See /metrics.\n")
             if troubles is not None:
                 status, body = (503, f"Not well: {'; '.join(troubles)}.\n".encode()) if troubles else (200, b"Well.\n")
-        except Exception:  # or nobody would hear of it: a scrape that fails looks like a process that is away
+        except Exception:  # otherwise it would go unnoticed: a failed scrape looks like a process that is away
             log.exception("metrics failed")
             status, media, body = 500, "text/plain", b"The log says why.\n"
         self.send_response(status)
@@ -154,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """Listens at an address, and serves in a thread of its own."""
+    """Listens at an address, and serves in a separate thread."""
 
     daemon_threads = True
 
@@ -185,18 +185,18 @@ class MetricsServer(ThreadingHTTPServer):
         log.info("metrics served", extra={"address": self.server_address[0], "port": self.port})
 
     def stop(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         self.shutdown()
         self.server_close()
 
     def troubles(self, path: str) -> Sequence[str] | None:
-        """Say what is wrong, of a worker at a path that asks that; None at any other."""
+        """Return the troubles of a worker at a health path; None at any other."""
         if self._health is None or path not in HEALTH:
             return None
         return self._health(HEALTH[path])
 
     def answer(self, path: str) -> tuple[str, bytes] | None:
-        """Make the media type and body of a path; None where nothing is there."""
+        """Return the media type and body of a path; None if there is none."""
         if path == "/metrics":
             return CONTENT_TYPE_LATEST, exposition(*self._tellers)
         if path == "/metrics.json" and self._counts:
@@ -204,7 +204,7 @@ class MetricsServer(ThreadingHTTPServer):
         return None
 
     def service_actions(self) -> None:
-        """Look for files of processes that are gone, now and then."""
+        """Merge files of ended processes from time to time."""
         if self._counts and time.monotonic() - self._merged >= MERGE_S:
             self._merged = time.monotonic()
             try:
@@ -213,12 +213,12 @@ class MetricsServer(ThreadingHTTPServer):
                 log.exception("metrics failed")
 
     def handle_error(self, *_: Any) -> None:
-        """Say that a request failed; callers who hang up are no failure."""
+        """Log that a request failed; a closed connection is no failure."""
         log.debug("metrics not served", exc_info=True)
 
 
 def averages(families: Iterable[Family]) -> dict[str, Any]:
-    """Sum up families; rates and averages of nothing are null."""
+    """Return sums of families; rates and averages without data are null."""
     samples = [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
 
     def by(metric: Metric, label: str) -> dict[str, int]:

@@ -1,7 +1,4 @@
-"""Servers that are away: said once when they go, once when they return.
-
-However many threads notice.
-"""
+"""Outages of servers: reported once at the start and once at the end, for all threads together."""
 
 from __future__ import annotations
 
@@ -15,15 +12,12 @@ BACKOFF_S = (0.1, 0.5, 1.0, 2.0)  # between looks for a store that is away
 
 
 def pause(failures: int) -> float:
-    """Return how long to wait after so many failures in a row, in seconds.
-
-    The first failure is 0.
-    """
+    """Return the pause after so many failures in a row, in seconds; the first failure is 0."""
     return BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
 
 
 class Outage:
-    """Who cannot reach the server `name` at the moment. Logs `<name> away` and `<name> back`."""
+    """The threads that cannot reach the server `name` now. Logs `<name> away` and `<name> back`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -32,18 +26,18 @@ class Outage:
 
     @property
     def lasts(self) -> bool:
-        """Whether somebody misses the server."""
+        """Whether the server is away for any thread."""
         return bool(self._missing)
 
     def begins(self, who: str, error: Exception) -> None:
-        """Note that `who` cannot reach the server."""
+        """Record that `who` cannot reach the server."""
         with self._lock:
             if not self._missing:
                 log.warning(f"{self._name} away", extra={"error": f"{type(error).__name__}: {error}"})
             self._missing.add(who)
 
     def ends(self, who: str) -> bool:
-        """Note that `who` reaches the server; returns whether that is new."""
+        """Record that `who` reaches the server. Returns whether that is new."""
         with self._lock:
             if who not in self._missing:
                 return False
@@ -54,17 +48,14 @@ class Outage:
 
 
 class SaidSeldom(logging.Filter):
-    """Lets each text of a logger pass once in QUIET_S.
-
-    Celery tells of every look for its broker.
-    """
+    """Passes each text of a logger once in QUIET_S: Celery logs every attempt to reach its broker."""
 
     def __init__(self) -> None:
         super().__init__()
         self._said: dict[object, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether `record` was not said lately."""
+        """Return whether `record` was not logged lately."""
         if record.created - self._said.get(record.msg, -QUIET_S) < QUIET_S:
             return False
         self._said[record.msg] = record.created

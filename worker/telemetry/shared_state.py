@@ -1,6 +1,6 @@
-"""Reads what all workers share out of Redis, for Prometheus: queues, plans, what waits, what is dead.
+"""Reads the shared state of all workers from Redis, for Prometheus: queues, plans, waiting and dead entries.
 
-It is read at most every FRESH_S however often somebody asks, from counts that the server keeps; no plan is looked at.
+It is read at most every FRESH_S, for any number of readers, from counts that the server keeps; no plan is read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from worker.telemetry import metrics
 from worker.telemetry.metrics import MOST_NAMES, NAME, OTHER, Metric
 
 FRESH_S = 5.0
-MOST_QUEUES = 500  # that are looked at, those that are named most often first
+MOST_QUEUES = 500  # that are read, the most used first
 MOST_BUDGETS = 5000  # of a partition's scopes; beyond it exhausted day budgets are not counted
 LIVE = tuple(state.value for state in PlanState if state.value not in PLAN_ENDS)
 KINDS = tuple(kind.value for kind in GoalKind)
@@ -40,7 +40,7 @@ Values = dict[tuple[Metric, tuple[str, ...]], float]
 
 
 class SharedState:
-    """What the server says, kept for FRESH_S; for several threads."""
+    """The state of the server, kept for FRESH_S; for several threads."""
 
     def __init__(self, client: Redis, partitions: int) -> None:
         self._client = client
@@ -50,7 +50,7 @@ class SharedState:
         self._values: Values = {}
 
     def collect(self) -> Iterator[Family]:
-        """Tell the figures; only that there are none where the server does not answer."""
+        """Yield the figures; if the server does not answer, only that it is down."""
         with self._lock:
             if time.monotonic() - self._read_at >= FRESH_S:
                 try:
@@ -73,7 +73,7 @@ class SharedState:
         }
 
     def _ask(self, asked: Iterable[Sequence[Any]]) -> list[Any]:
-        """Call these methods of the client, all at once; what has another type counts as nothing."""
+        """Call these methods of the client, all at once; a value of another type counts as 0."""
         pipeline = self._client.pipeline(transaction=False)
         for name, *arguments in asked:
             getattr(pipeline, name)(*arguments)
@@ -146,7 +146,7 @@ class SharedState:
         return values
 
     def _budgets(self, now_ms: int) -> Values:
-        """Count the scopes whose grant of today is used up, with no more to be had."""
+        """Return the number of scopes whose grant of today is used up, without any more available."""
         if max(self._ask(("hlen", part.grants) for part in self._parts)) > MOST_BUDGETS:
             return {}
         pipeline = self._client.pipeline(transaction=False)

@@ -1,7 +1,7 @@
-"""Spans by OpenTelemetry's SDK, over OTLP/HTTP; `tracing` is how the rest of the planner makes them.
+"""Spans by OpenTelemetry's SDK, over OTLP/HTTP; the rest of the planner uses `tracing`.
 
-What is exported waits in a queue that is bounded (OTEL_BSP_MAX_QUEUE_SIZE), and is sent from a thread: a collector that
-is away costs spans, and nothing else. Where it is, and all else, the OTEL_* variables say.
+Spans wait in a bounded queue (OTEL_BSP_MAX_QUEUE_SIZE), and a thread sends them: an outage of the collector costs only
+spans. The OTEL_* variables configure its address and everything else.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NOISY = (  # about a collector that is away
 
 
 class _Process:
-    """What this process makes its spans with, from its first one on."""
+    """The tracing objects of this process, from its first span on."""
 
     def __init__(self) -> None:
         self.service = ""
@@ -44,11 +44,11 @@ class _Process:
         os.register_at_fork(after_in_child=self.forget)
 
     def forget(self) -> None:
-        """Begin anew, as a child does: the thread that exports is its parent's."""
+        """Start over, as in a child process: the export thread belongs to its parent."""
         self.lock, self.provider, self._tracer = threading.Lock(), None, None
 
     def tracer(self) -> Tracer:
-        """Return what makes spans here; the first call makes it."""
+        """Return the tracer of this process; the first call creates it."""
         if self._tracer is None:
             with self.lock:
                 if self._tracer is None:
@@ -68,9 +68,9 @@ def _provider(service: str) -> TracerProvider:
 
 
 def set_up(service: str) -> None:
-    """Have the spans of this process and of its children be those of a service, unless OTEL_SERVICE_NAME says which.
+    """Set the service name for spans of this process and its children, unless OTEL_SERVICE_NAME names one.
 
-    Raises whatever the SDK raises for variables that it cannot use.
+    Raises the SDK's errors for invalid variables.
     """
     _provider(service).shutdown()  # the next one is made in the middle of the first goal or outcome
     _here.service = service
@@ -79,7 +79,7 @@ def set_up(service: str) -> None:
 
 
 def shut_down() -> None:
-    """Send what waits, and make no more spans with what this process had."""
+    """Send the waiting spans, and drop the tracing objects of this process."""
     provider = _here.provider
     _here.forget()
     if provider:
@@ -90,7 +90,7 @@ def shut_down() -> None:
 
 @contextmanager
 def span(name: str, kind: str, parent: str | None, attributes: Attributes) -> Iterator[None]:
-    """Make a span of the block; of what it raises the type is told, never the words."""
+    """Open a span for the block; of an exception it has the type, never the text."""
     with _here.tracer().start_as_current_span(
         name,
         context=_context(parent),
@@ -108,22 +108,22 @@ def span(name: str, kind: str, parent: str | None, attributes: Attributes) -> It
 
 
 def add(attributes: Attributes) -> None:
-    """Add to the span in hand."""
+    """Add attributes to the current span."""
     trace.get_current_span().set_attributes(attributes)
 
 
 def rename(name: str) -> None:
-    """Give the span in hand another name."""
+    """Rename the current span."""
     trace.get_current_span().update_name(name)
 
 
 def traceparent(given: str | None) -> str | None:
-    """Return the traceparent of the span in hand, else the one that was `given`."""
+    """Return the traceparent of the current span, else the `given` one."""
     return _written(trace.get_current_span().get_span_context()) or given
 
 
 def note(name: str, kind: str, parent: str, began_ns: int, attributes: Attributes) -> str:
-    """Make a span that ends now, and return its traceparent."""
+    """Record a span that ends now, and return its traceparent."""
     made = _here.tracer().start_span(
         name, context=_context(parent), kind=SpanKind[kind], attributes=attributes, start_time=began_ns
     )
@@ -132,7 +132,7 @@ def note(name: str, kind: str, parent: str, began_ns: int, attributes: Attribute
 
 
 def _context(parent: str | None) -> Context | None:
-    """Return the context that a traceparent, which was read, names; None for that of the span in hand."""
+    """Return the context of a parsed traceparent; None for that of the current span."""
     if parent is None:
         return None
     ids = int(parent[3:35], 16), int(parent[36:52], 16)

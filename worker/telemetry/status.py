@@ -1,7 +1,4 @@
-"""A small file by which a worker process shows that it lives.
-
-It is written about every second and read by `planner health`.
-"""
+"""A small file that proves that a worker process is alive; written about every second, and read by `planner health`."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ from worker.store.memory import refused_at
 
 log = logging.getLogger("planner.status")
 
-FRESH_S = 15.0  # above what one look at stalled servers takes
-LAG_S = 10.0  # a timer that is due for longer is one that nobody sweeps
+FRESH_S = 15.0  # longer than one look at stalled servers
+LAG_S = 10.0  # a timer that is due for longer shows that no worker sweeps
 
 
 class Status(BaseModel):
@@ -42,11 +39,11 @@ class Status(BaseModel):
     memory: float | None = None  # share of the store's maxmemory in use; None where it is not known
 
     def lives(self, now: float) -> bool:
-        """Whether the process is there, and said so a moment ago."""
+        """Return whether the process exists, and wrote its file recently."""
         return now - self.beat < FRESH_S and temporary.exists(self.pid)
 
     def troubles(self, now: float) -> list[str]:
-        """Return what keeps the worker from doing its work; nothing where it is ready."""
+        """Return what keeps the worker from its work; empty if it is ready."""
         short = refused_at(self.memory or 0)
         silent = [stream for stream, beat in self.streams.items() if now - beat >= FRESH_S]
         said = {
@@ -60,17 +57,14 @@ class Status(BaseModel):
 
 
 class StatusFile:
-    """The file of this process.
-
-    Where it cannot be written the worker says so once and goes on without.
-    """
+    """The file of this process. If it cannot be written, the worker logs that once and continues."""
 
     def __init__(self, settings: Settings) -> None:
         self._path = _path(settings)
         self._broken = False
 
     def write(self, status: Status) -> None:
-        """Replace the file's content at once."""
+        """Replace the file's content atomically."""
         fresh = self._path.with_suffix(".new")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -83,16 +77,13 @@ class StatusFile:
 
 
 def remove(settings: Settings) -> None:
-    """Take down the file of this process."""
+    """Remove the file of this process."""
     with suppress(OSError):
         _path(settings).unlink(missing_ok=True)
 
 
 def living_workers(settings: Settings) -> list[Status]:
-    """Read the files of this host's workers that live.
-
-    Removes those of processes that are gone.
-    """
+    """Return the status of this host's live workers, and remove the files of ended ones."""
     living = []
     with suppress(OSError):
         for path in sorted(settings.state.glob(f"worker-{socket.gethostname()}-*.json")):

@@ -1,7 +1,7 @@
-"""Traces of goals and plans, where PLANNER_TRACING is set; without that no exporter is even imported.
+"""Traces of goals and plans, if PLANNER_TRACING is set; otherwise no exporter is even imported.
 
-Names and attributes are those of OpenTelemetry's conventions for messaging and for generative AI. Attributes hold ids,
-counts and words of ours, never what a goal, an outcome or a model said.
+Names and attributes follow OpenTelemetry's conventions for messaging and for generative AI. Attributes contain ids,
+counts and our own words, never texts of a goal, an outcome or a model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class CannotTrace(PlannerError):
 
 
 class SpanKind(Enum):
-    """What a span is to others, by its name in OpenTelemetry."""
+    """The kind of a span, by its name in OpenTelemetry."""
 
     INTERNAL = "INTERNAL"
     SERVER = "SERVER"
@@ -37,10 +37,10 @@ spans_module: ModuleType | None = None  # `worker.telemetry.spans` once this pro
 
 
 def start(settings: TelemetrySettings, service: str) -> None:
-    """Trace what this program does from now on, as the service that is named, if the settings say so.
+    """Trace this program from now on, under the given service name, if the settings enable it.
 
-    Children that are forked from it trace too, each with an exporter of its own that it makes for its first span.
-    Raises CannotTrace where the OTEL_* variables allow none: no goal or outcome shall meet that.
+    Forked children trace too, each with a separate exporter from its first span on. Raises CannotTrace for invalid
+    OTEL_* variables: no goal or outcome may meet that error.
     """
     global spans_module
     if settings.tracing:
@@ -54,13 +54,13 @@ def start(settings: TelemetrySettings, service: str) -> None:
 
 
 def stop() -> None:
-    """Send what was not sent yet, for a few seconds at the most."""
+    """Send the remaining spans, for a few seconds at most."""
     if spans_module:
         spans_module.shut_down()
 
 
 def is_on() -> bool:
-    """Whether this program traces."""
+    """Return whether this program traces."""
     return spans_module is not None
 
 
@@ -70,35 +70,35 @@ def span(
     parent: str | None = None,
     attributes: Attributes = NO_ATTRIBUTES,
 ) -> AbstractContextManager[None]:
-    """Make a span of the block: below `parent`, a traceparent, else below the span in hand, else a new trace."""
+    """Open a span for the block: below `parent`, a traceparent, else below the current span, else as a new trace."""
     return spans_module.span(name, kind.value, parent, attributes) if spans_module else nullcontext()
 
 
 def add(attributes: Attributes) -> None:
-    """Add to the span in hand."""
+    """Add attributes to the current span."""
     if spans_module:
         spans_module.add(attributes)
 
 
 def rename(name: str) -> None:
-    """Give the span in hand the name that is known only now."""
+    """Give the current span its final name."""
     if spans_module:
         spans_module.rename(name)
 
 
 def traceparent(given: str | None = None) -> str | None:
-    """Return the traceparent of the span in hand; the one that was `given` where there is none."""
+    """Return the traceparent of the current span, else the `given` one."""
     return spans_module.traceparent(given) if spans_module else given
 
 
 def note(name: str, kind: SpanKind, parent: str, began_ns: int, attributes: Attributes = NO_ATTRIBUTES) -> str:
-    """Make a span that ends now, and return its traceparent; that of its parent where nothing is traced."""
+    """Record a span that ends now, and return its traceparent; that of its parent without tracing."""
     found: str = spans_module.note(name, kind.value, parent, began_ns, attributes) if spans_module else parent
     return found
 
 
 def messaging(operation: str, destination: str, attributes: Attributes = NO_ATTRIBUTES) -> Attributes:
-    """Return what is done with a message of which stream, as the conventions have it: `send` or `process`."""
+    """Return the attributes of an operation on a stream's message by the conventions: `send` or `process`."""
     return {
         "messaging.system": "redis",
         "messaging.operation.name": operation,
