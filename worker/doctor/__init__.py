@@ -1,4 +1,4 @@
-"""What is wrong with the server and its plans, and what of that can be mended safely.
+"""Finds problems of the server and its plans, and repairs those that are safe to repair.
 
-`rounds.Rounds` looks, `finding.mend` mends; `server`, `plans` and `orphans` are the checks, `stored` reads a plan.
+`rounds.Rounds` checks, `finding.mend` repairs; `server`, `plans` and `orphans` are the checks, `stored` reads a plan.
 """

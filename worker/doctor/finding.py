@@ -1,4 +1,4 @@
-"""What a check finds, the site that it looks at, and how a finding is mended."""
+"""The finding of a check, the checked site, and the repair of a finding."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ from redis import Redis
 from redis.exceptions import OutOfMemoryError, WatchError
 
 TRIES = 20  # a worker that looks at the plan meanwhile disturbs a repair, though it need not change anything
-LOOKS = 20  # at answers that change from one look to the next
+LOOKS = 20  # repetitions for answers that keep changing
 
 RedisCommand = tuple[Any, ...]
 
 
 def many(count: int, noun: str) -> str:
-    """Write a count with its noun, such as `2 attempts`."""
+    """Return a count with its noun, such as `2 attempts`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 class FindingSeverity(StrEnum):
-    """ERROR: something promised does not hold. WARNING: it holds, and may not for long."""
+    """ERROR: a promise is broken. WARNING: it holds, but may not for long."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Repair(NamedTuple):
-    """Commands that mend a finding, all or none.
+    """Commands that repair a finding, all or none.
 
-    They are run only while the plan's hash `fence` stands at `version`.
-
-    A `version` of None: while there is no such plan. An empty `fence`: whatever else happens.
+    They run only while the plan's hash `fence` has the `version`. A `version` of None: only while there is no such
+    plan. An empty `fence`: unconditionally.
     """
 
     commands: tuple[RedisCommand, ...]
@@ -43,10 +42,7 @@ class Repair(NamedTuple):
 
 @dataclass(slots=True)
 class Finding:
-    """One thing wrong: which check, of what, a sentence, what to do.
-
-    `subject` is a plan, a stream or a key.
-    """
+    """One problem: the check, the subject, a sentence, and the remedy. `subject` is a plan, a stream or a key."""
 
     check: str
     subject: str
@@ -59,11 +55,11 @@ class Finding:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """By which it is recognised when it is looked for again."""
+        """The key that identifies it in a second look."""
         return self.check, self.subject, self.recognised_by or self.sentence
 
     def document(self) -> dict[str, Any]:
-        """Lay it out as JSON."""
+        """Return it as JSON."""
         return {
             "check": self.check,
             "severity": self.severity.value,
@@ -77,7 +73,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The server that is looked at, with the settings that matter to it."""
+    """The checked server, with the settings that matter for it."""
 
     client: Redis
     partitions: int
@@ -86,10 +82,10 @@ class Site:
 
 
 def ask_together(client: Redis, commands: Sequence[RedisCommand], *, raise_on_error: bool = True) -> list[Any]:
-    """Ask for all that `commands` read, as it stands at one moment.
+    """Return the answers to reading `commands`, all at one moment.
 
-    Without a transaction everything is asked for until it is answered the same twice in a row: what the first command
-    read stood unchanged while the last one was asked. Where it never is, the last answers have to do.
+    Without a transaction they are repeated until the answers are the same twice in a row. Then the first value was
+    unchanged while the last one was read. If that never happens, the last answers are returned.
     """
     try:
         return _ask(client, commands, raise_on_error, transaction=True)
@@ -98,7 +94,7 @@ def ask_together(client: Redis, commands: Sequence[RedisCommand], *, raise_on_er
     answers = _ask(client, commands, raise_on_error)
     for _ in range(LOOKS):
         before, answers = answers, _ask(client, commands, raise_on_error)
-        if list(map(repr, answers)) == list(map(repr, before)):  # errors are not equal, but they say the same
+        if list(map(repr, answers)) == list(map(repr, before)):  # equal errors are different objects
             break
     return answers
 
@@ -113,17 +109,16 @@ def _ask(
 
 
 def mend(client: Redis, repair: Repair) -> bool:
-    """Apply a repair; returns whether that was done.
+    """Apply a repair.
 
-    False: the plan has changed, so look again; or the server is full.
+    Returns False if the plan has changed, so that it has to be checked again, or if the server is full.
 
-    Nothing of the plan's version moves: decisions that are under way stay right, for a repair only gives back what
-    they take as given.
+    The plan's version stays: decisions in progress remain correct, because a repair only restores what they assume.
     """
     for _ in range(TRIES):
         try:
             return _try(client, repair)
-        except OutOfMemoryError:  # deletes and expiries pass, but on Redis 7.0; what adds has to wait for room
+        except OutOfMemoryError:  # deletes and expiries pass, except on Redis 7.0; additions wait for memory
             return False
         except WatchError:
             continue

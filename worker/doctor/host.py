@@ -1,4 +1,4 @@
-"""What keeps verifications apart on the host that the doctor runs on, which the controllers' hosts may be or not."""
+"""The isolation of verifications on the doctor's host, which may be another than the controllers' hosts."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ OFF = "PLANNER_SANDBOX is off"
 
 
 def isolation(mode: str, agent_user: str | None) -> dict[str, Any]:
-    """Lay out as JSON what holds on this host, in the words of receipts, with a sentence for people."""
+    """Return the isolation on this host as JSON, in the words of receipts, with a sentence for people."""
     held = ("clone", *Sandbox(SandboxMode(mode), user=_user(agent_user), has_network=False).isolation)
     sentence = f"Verifications on this host run {', '.join(HELD[name] for name in held)}."
     lacking = [name for name in LACKING if name not in held]
     if mode == SandboxMode.OFF:
         sentence += f" {OFF}."
     elif lacking:
-        # Without bubblewrap nobody knows of the network.
+        # Without bubblewrap the network is unknown.
         told = [LACKING[name] for name in lacking if name != "no-network" or "bwrap" in held]
         sentence += f" Missing: {'; '.join(told)}."
     return {"isolation": " ".join(held), "sentence": sentence}

@@ -1,4 +1,4 @@
-"""What must hold of every stored plan. Each check takes a plan as it was read, and is pure."""
+"""The invariants of every stored plan. Each check takes a plan as it was read, and is pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PENDING, ACTIVE, BLOCKED = S.PENDING.value, S.ACTIVE.value, S.BLOCKED.value
 
 
 def examine(plan: Stored, now: int, retention_s: int) -> Iterator[Finding]:
-    """Find what does not hold of `plan`.
+    """Yield the broken invariants of `plan`.
 
-    Of one that is still being created only that its question has an end.
+    For one that is still being created, only its question is checked for an end.
     """
     if plan.state == PlanState.CREATED:
         if plan.live.get("question"):
@@ -99,7 +99,7 @@ def _attempts(plan: Stored) -> Iterator[Finding]:
 
 
 def _expiry(plan: Stored, retention_s: int) -> Iterator[Finding]:
-    """All keys of an ended plan expire together, none of a living one."""
+    """Check that all keys of an ended plan expire together, and none of a live one."""
     lasting = sorted(key for key, ttl in plan.ttls.items() if ttl == -1)
     passing = {key: ttl for key, ttl in plan.ttls.items() if ttl >= 0}
     if plan.ended and lasting:
@@ -125,7 +125,7 @@ def _listing(plan: Stored) -> Iterator[Finding]:
 
 
 def _log(plan: Stored) -> Iterator[Finding]:
-    """Replay the log's moves. Whole decisions cannot be replayed: the steps as they were at first are not kept."""
+    """Replay the log's moves. Whole decisions cannot be replayed, because the original steps are not stored."""
     log = plan.log
     stored = {step: row.state for step, row in plan.steps.items()} | {"": plan.state}
     wrong = [
@@ -146,7 +146,7 @@ def _log(plan: Stored) -> Iterator[Finding]:
 
 
 def _dependencies(plan: Stored) -> Iterator[Finding]:
-    """Count again the dependencies that each step has not heard the end of."""
+    """Count again the dependencies of each step that have not ended for it."""
     untold = _untold(plan)
     told_by = {(step, dependent) for (step, _), dependents in plan.windows.items() for dependent in dependents}
     for step, row in sorted(plan.steps.items()):
@@ -162,7 +162,7 @@ def _dependencies(plan: Stored) -> Iterator[Finding]:
 
 
 def _untold(plan: Stored) -> Counter[str]:
-    """Count for each step those that it depends on and that have not ended, or whose end has not come to it yet."""
+    """Return for each step the number of dependencies that have not ended, or whose end has not reached it."""
     first_left: dict[str, int] = {}  # step -> the first window that its end has not been carried to
     for step, number in plan.todo:
         first_left[step] = min(number, first_left.get(step, number))
@@ -187,7 +187,7 @@ def _waits(plan: Stored) -> Iterator[Finding]:
 
 
 def _ready(plan: Stored, now: int) -> Iterator[Finding]:
-    """Whatever could start stands in the ready queue, and nothing else does."""
+    """Check that the ready queue contains all steps that can start, and no others."""
     waiting = plan.waiting
     can = {step: row for step, row in plan.steps.items() if _can_start(plan, step, row) and step not in waiting}
     missing = sorted(can.keys() - plan.ready)
@@ -210,7 +210,7 @@ def _can_start(plan: Stored, step: str, row: StepRow) -> bool:
 
 
 def _look(plan: Stored, now: int) -> tuple[RedisCommand, ...]:
-    """Have a worker look at the plan at once."""
+    """Return the command that makes a worker look at the plan at once."""
     return (("ZADD", plan.partition.timers, now, plan.plan_id),)
 
 

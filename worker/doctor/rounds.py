@@ -1,4 +1,4 @@
-"""The doctor's rounds: every check once, page by page, each finding confirmed before it is told."""
+"""The doctor's rounds: every check once, page by page, each finding confirmed before it is reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from worker.store.keys import Partition, partition_of
 PAGE = 500
 SAMPLE = 200  # plans
 FEW_KEYS = 20_000  # of a server: a walk over them takes a moment
-REFUSED = ("unknown command", "unknown subcommand")  # what a managed server hides
+REFUSED = ("unknown command", "unknown subcommand")  # errors for commands that a managed server hides
 SCAN = 1000
 GONE_MS = 300_000  # the place of a plan in the list goes that long after its keys at the latest
 PLAN_KEY = re.compile(r"planner:\{(\d+)\}:plan:(plan_[0-9a-f]{2}-[^:]*)(:[a-z]+)?")
@@ -32,7 +32,7 @@ QUEUE_KEY = re.compile(r"planner:\{(\d+)\}:steps:.+", re.DOTALL)
 
 @dataclass(slots=True)
 class Rounds:
-    """What was looked at, and what could not be."""
+    """The checked items, and those that could not be checked."""
 
     site: Site
     step: Callable[[int], None]
@@ -43,12 +43,12 @@ class Rounds:
     _elsewhere: set[int] = field(default_factory=set)  # partitions with plans that belong to another
 
     def document(self) -> dict[str, Any]:
-        """What was looked at as JSON, but for the findings."""
+        """Return the checked items as JSON, without the findings."""
         paused = [each.model_dump(mode="json") for each in self.paused]
         return {"plans": self.plans, "queues": self.queues, "breakers": paused, "notes": self.notes}
 
     def sample(self) -> Iterator[Finding]:
-        """Look at the server, its streams, its queues, and SAMPLE plans; at everything if there are no more plans."""
+        """Check the server, its streams, its queues, and SAMPLE plans; everything if there are no more plans."""
         homes = [Partition(number) for number in range(self.site.partitions)]
         sizes = [self.site.client.zcard(part.plans) for part in homes]
         if sum(sizes) <= SAMPLE and self.site.client.dbsize() <= FEW_KEYS:
@@ -77,17 +77,17 @@ class Rounds:
             yield from self._allowed(queue, server.queue(self.site, queue, pages))
 
     def everything(self) -> Iterator[Finding]:
-        """Look at the server, its streams, every plan, and every key."""
+        """Check the server, its streams, every plan, and every key."""
         yield from self._surroundings()
         for number in range(self.site.partitions):
             part = Partition(number)
-            ids: Any = self.site.client.zscan_iter(part.plans, count=PAGE)  # such as come and go may be met or not
+            ids: Any = self.site.client.zscan_iter(part.plans, count=PAGE)  # may miss plans that come and go
             while found := [plan_id.decode() for plan_id, _ in islice(ids, PAGE)]:
                 page = list(dict.fromkeys(found))
                 yield from find_gone(self.site, part, page)
                 at_home = [each for each in page if partition_of(each, self.site.partitions) == number]
                 if len(at_home) < len(page):
-                    self._elsewhere.add(number)  # nobody here can find those that are left
+                    self._elsewhere.add(number)  # the other plans cannot be found from here
                 yield from self.some(at_home)
         met = Walk(self._elsewhere)
         yield from self._allowed("keys", walk(self.site, met, self.step))
@@ -95,7 +95,7 @@ class Rounds:
         yield from self._queues(met.queues)
 
     def some(self, plan_ids: Sequence[str]) -> Iterator[Finding]:
-        """Look at these plans; yields what is found of a plan twice, in the words of the second look."""
+        """Check these plans. Yields findings that two checks of a plan have made, in the words of the second one."""
         for plan_id in plan_ids:
             self.plans += 1
             self.step(1)
@@ -119,7 +119,10 @@ class Rounds:
         return []
 
     def _allowed(self, what: str, findings: Iterator[Finding]) -> Iterator[Finding]:
-        """Go on where this user may not ask, or the server does not know the question, and say so."""
+        """Yield the findings.
+
+        If this user may not ask, or the server does not know the question, note it and continue.
+        """
         try:
             yield from findings
         except ResponseError as error:
@@ -132,15 +135,15 @@ class Rounds:
 
 @dataclass(slots=True)
 class Walk:
-    """What a walk over the server's keys met beside its findings."""
+    """The keys that a walk over the server met, in addition to its findings."""
 
-    strange: set[int]  # partitions that hold what should be elsewhere
+    strange: set[int]  # partitions with plans that belong to another
     queues: set[str] = field(default_factory=set)
-    unlisted: set[str] = field(default_factory=set)  # plans that stand in no list
+    unlisted: set[str] = field(default_factory=set)  # plans that are in no list
 
 
 def walk(site: Site, met: Walk, step: Callable[[int], None]) -> Iterator[Finding]:
-    """Look at every key of the planner's once."""
+    """Check every key of the planner once."""
     cursor: Any = 0
     while True:
         reply: Any = site.client.scan(cursor, match="planner:{*", count=SCAN)
@@ -199,7 +202,7 @@ def _leases(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Fin
 
 
 def find_gone(site: Site, part: Partition, plan_ids: list[str]) -> Iterator[Finding]:
-    """Find listed plans whose keys are gone and that nothing takes off the list."""
+    """Find listed plans with missing keys that nothing removes from the list."""
     now = now_ms(site.client)
     asked: list[RedisCommand] = []
     for plan_id in plan_ids:

@@ -1,4 +1,4 @@
-"""Checks of the server: what it promises, what its user may, its functions, and the streams and timers on it."""
+"""Checks of the server: its promises, the rights of its user, its functions, its streams and timers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from worker.streams.fair_inbox import WAITING
 
 SHOWN = 5
 PAGE = 200
-UNREAD_MS = 60_000  # a step that nobody asked for in so long
-LATE_MS = 300_000  # a timer that nobody looks at for so long
-UNOWNED_MS = 10_000  # for which outcomes wait where a worker has died; another owns its partitions sooner
+UNREAD_MS = 60_000  # a step that no controller asked for in this time
+LATE_MS = 300_000  # a timer that no worker handles for this time
+UNOWNED_MS = 10_000  # time that outcomes wait after a worker's death; another one takes its partitions sooner
 IDLE_FACTOR = 4  # times the idle time after which entries are taken over
 
 
@@ -35,7 +35,7 @@ def version(site: Site) -> Iterator[Finding]:
 
 
 def policy(site: Site) -> Iterator[Finding]:
-    """Find a server that may evict what the planner promises to keep."""
+    """Find a server that may evict the planner's data."""
     info: Any = site.client.info("memory")
     found = str(info.get("maxmemory_policy", "noeviction"))
     if found != "noeviction":
@@ -44,7 +44,7 @@ def policy(site: Site) -> Iterator[Finding]:
 
 
 def memory(site: Site) -> Iterator[Finding]:
-    """Find a server that is full or nearly, and say what of it is dead."""
+    """Find a server with full or almost full memory, and report the share of dead letters."""
     info: Any = site.client.info("memory")
     share = share_of(info)
     if refused := refused_at(share):
@@ -57,10 +57,7 @@ def memory(site: Site) -> Iterator[Finding]:
 
 
 def append_only_file(site: Site) -> Iterator[Finding]:
-    """Find a server that would lose what was acknowledged.
-
-    Or that cannot write it at the moment.
-    """
+    """Find a server that would lose acknowledged data, or that cannot write it at the moment."""
     info: Any = site.client.info("persistence")
     if not int(info.get("aof_enabled", 0)):
         sentence = "There is no append-only file: a restart loses plans and outcomes."
@@ -71,10 +68,7 @@ def append_only_file(site: Site) -> Iterator[Finding]:
 
 
 def rights(site: Site) -> Iterator[Finding]:
-    """Find what the planner needs and this user may not do.
-
-    It is asked without doing it.
-    """
+    """Find rights that the planner needs and this user lacks, without executing the commands."""
     whoami: Any = site.client.execute_command("ACL", "WHOAMI")
     user = whoami.decode()
     refused = []
@@ -125,7 +119,7 @@ def _needed() -> Iterator[tuple[str, ...]]:
 
 
 def libraries(site: Site) -> Iterator[Finding]:
-    """Find function libraries that are not loaded, or are another version's."""
+    """Find function libraries that are missing, or of another version."""
     found: Any = site.client.execute_command("FUNCTION", "LIST", "WITHCODE")
     loaded = {}
     for flat in found:
@@ -145,7 +139,7 @@ def libraries(site: Site) -> Iterator[Finding]:
 
 
 def inbound(site: Site) -> Iterator[Finding]:
-    """Look at every stream that the planner reads."""
+    """Check every stream that the planner reads."""
     streams = [keys.GOALS]
     for number in range(site.partitions):
         streams += (Partition(number).outcomes, Partition(number).commands)
@@ -167,7 +161,7 @@ def _group(site: Site, stream: str, group: str) -> Iterator[Finding]:
 
 
 def _left_behind(site: Site, stream: str) -> Iterator[Finding]:
-    """Find entries that somebody read who has not been heard of since, and that nobody takes over."""
+    """Find entries of a silent consumer that no worker takes over."""
     if not site.client.exists(stream):
         return
     groups: Any = site.client.xinfo_groups(stream)
@@ -185,7 +179,7 @@ def _left_behind(site: Site, stream: str) -> Iterator[Finding]:
 
 
 def owners(site: Site) -> Iterator[Finding]:
-    """Find partitions without an owner whose outcomes wait."""
+    """Find partitions without an owner that have waiting outcomes."""
     for number, owner in find_owners(site.client, site.partitions).items():
         stream = Partition(number).outcomes
         if owner or not site.client.exists(stream):
@@ -201,7 +195,7 @@ def owners(site: Site) -> Iterator[Finding]:
 
 
 def timers(site: Site) -> Iterator[Finding]:
-    """Find timers that ran out long ago: nobody sweeps."""
+    """Find timers that ran out long ago: no worker sweeps."""
     late = now_ms(site.client) - LATE_MS
     for number in range(site.partitions):
         part = Partition(number)
@@ -213,7 +207,7 @@ def timers(site: Site) -> Iterator[Finding]:
 
 
 def queue(site: Site, stream: str, pages: float = math.inf) -> Iterator[Finding]:
-    """Look at a queue of step specs: its group, and each spec's attempt, in so many pages from the oldest on."""
+    """Check a queue of step specs: its group, and each spec's attempt, in so many pages from the oldest on."""
     yield from _group(site, stream, CONTROLLERS)
     first = "-"
     while True:
@@ -226,10 +220,10 @@ def queue(site: Site, stream: str, pages: float = math.inf) -> Iterator[Finding]
 
 
 def _strays(site: Site, stream: str, page: Iterable[tuple[bytes, dict[bytes, bytes]]]) -> Iterator[Finding]:
-    """Find specs of no live attempt.
+    """Find specs without a live attempt.
 
-    A spec and its attempt are written by one commit, and ended by one: an entry whose attempt is not there while it is
-    itself will have none ever again.
+    One commit writes a spec and its attempt, and one commit ends both. So an entry without its attempt will never have
+    one.
     """
     number = int(stream.partition("{")[2].partition("}")[0])
     specs = [(entry, _owner(Partition(number), fields)) for entry, fields in page]
@@ -250,7 +244,7 @@ def _strays(site: Site, stream: str, page: Iterable[tuple[bytes, dict[bytes, byt
 
 
 def _owner(part: Partition, fields: dict[bytes, bytes] | None) -> tuple[str, str] | None:
-    """Return where the attempt of a spec would stand; None where it is no spec."""
+    """Return the place of a spec's attempt; None if it is no spec."""
     try:
         spec = codec.loads((fields or {}).get(b"data", b""))
         return part.plan(spec["plan_id"]).active, str(spec["step_id"])
@@ -259,7 +253,7 @@ def _owner(part: Partition, fields: dict[bytes, bytes] | None) -> tuple[str, str
 
 
 def readers(site: Site) -> Iterator[Finding]:
-    """Find queues in which steps wait that no controller asks for."""
+    """Find queues with waiting steps that no controller asks for."""
     for queue in fleet.queues(site.client, None, site.partitions):
         if queue.waiting and not queue.readers and (queue.oldest_ms or 0) > UNREAD_MS:
             sentence = f"{many(queue.waiting, 'step')} of the queue {queue.queue} wait, and no controller reads it."

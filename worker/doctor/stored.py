@@ -1,4 +1,4 @@
-"""One stored plan, read page by page under an unchanged version; fields of a newer version do no harm."""
+"""One stored plan, read page by page at an unchanged version; fields of a newer version do no harm."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class KeepsChanging(PlannerError):
 
 
 class StepRow(NamedTuple):
-    """What the checks need of a step's record."""
+    """The fields of a step's record that the checks need."""
 
     unmet: int
     state: str
@@ -37,7 +37,7 @@ class StepRow(NamedTuple):
 
 
 class Flight(NamedTuple):
-    """What the checks need of an attempt in flight."""
+    """The fields of an attempt in flight that the checks need."""
 
     entry: str
     attempt: int
@@ -66,10 +66,10 @@ class Stored:
     listed: bool = True
     ttls: dict[str, int] = field(default_factory=dict)
     leases: dict[str, tuple[str, str] | None] = field(default_factory=dict)  # step -> attempt and lease
-    queued: set[str] = field(default_factory=set)  # steps whose spec stands in its queue
+    queued: set[str] = field(default_factory=set)  # steps with a spec in their queue
     log: Log = field(default_factory=lambda: Log())
     policy_version: int = 1
-    policy: str | None = None  # the digest of one that cannot be read here
+    policy: str | None = None  # the digest digest of a policy that cannot be read here
 
     @property
     def keys(self) -> PlanKeys:
@@ -78,15 +78,12 @@ class Stored:
 
     @property
     def ended(self) -> bool:
-        """Whether it is over."""
+        """Whether the plan has ended."""
         return self.state in ENDS
 
     @property
     def waiting(self) -> set[str]:
-        """Steps that wait for a person or a time, by whatever name.
-
-        A version to come may know other waits.
-        """
+        """Steps that wait for a person or a time, under any name: a future version may have other waits."""
         found: set[str] = set()
         for name, value in self.live.items():
             if name not in NO_WAITS and isinstance(value, dict | list):
@@ -96,17 +93,14 @@ class Stored:
 
 @dataclass(slots=True)
 class Log:
-    """What replaying the log's moves gives.
-
-    The last state of all that moved, and where the log contradicts itself.
-    """
+    """The result of replaying the log's moves: the last state of each step, and contradictions."""
 
     last: dict[str, str] = field(default_factory=dict)
     version: int = 0
     breaks: list[str] = field(default_factory=list)
 
     def follow(self, line: dict[str, Any]) -> None:
-        """Go on with a line of the log."""
+        """Continue with a line of the log."""
         if line["version"] <= self.version:
             self.breaks.append(f"version {line['version']} comes after {self.version}")
         self.version = line["version"]
@@ -117,10 +111,7 @@ class Log:
 
 
 def read(site: Site, plan_id: str) -> Stored | None:
-    """Read a plan, None if there is none; raises KeepsChanging.
-
-    Where it is damaged, it raises what decoding raises.
-    """
+    """Return a plan, None if there is none. Raises KeepsChanging and, for a damaged plan, errors of decoding."""
     part = Partition(partition_of(plan_id, site.partitions))
     key = part.plan(plan_id).plan
     for _ in range(LOOKS):
@@ -142,7 +133,7 @@ def read(site: Site, plan_id: str) -> Stored | None:
 
 
 def _read_rest(site: Site, plan: Stored) -> None:
-    """Read what is read at one moment: attempts, the ready queue, the to-do list, places in lists, expiries."""
+    """Read the parts of one moment: attempts, the ready queue, the to-do list, places in lists, expiries."""
     k, part = plan.keys, plan.partition
     every = (k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log)
     asked: list[RedisCommand] = [("HGETALL", k.active), ("ZRANGE", k.ready, 0, -1), ("LRANGE", k.todo, 0, -1)]
