@@ -262,7 +262,7 @@ def submit(
         )
         return _preview(body, sources, result, as_json=as_json)
     with open_planner() as planner:
-        goal_options.encode(body, planner.settings.max_goal_bytes)  # what does not fit is told before it gets a name
+        goal_options.encode(body, planner.settings.max_goal_bytes)  # a goal that is too large is reported first
         body, once = goal_options.named(body, sources)
         data, digest = goal_options.encode(body, planner.settings.max_goal_bytes)
         sent = planner.publish(data, body.get("goal_id"), body.get("tenant"), digest, once=once)
