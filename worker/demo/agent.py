@@ -1,6 +1,6 @@
-"""The scripted agent, which stands for an LLM: its story, named as its argument, knows what it answers.
+"""The scripted agent in place of an LLM; its story, named as its argument, contains its answers.
 
-It reads a step spec on its standard input, works in the current directory, and reports on the last line that it prints.
+It reads a step spec on its standard input, works in the current directory, and prints its report on the last line.
 """
 
 from __future__ import annotations

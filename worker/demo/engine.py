@@ -1,4 +1,4 @@
-"""Plays a story on a fleet and a server of its own, and clears everything away, whatever happens."""
+"""Plays a story on a separate fleet and server, and removes everything afterwards in any case."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from worker.store.keys import Partition
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PREFIX = "planner-demo-"  # of its directory
 TAIL_LINES = 12  # of a log, once something went wrong
-INTERRUPTED = 130  # as a shell says it
+INTERRUPTED = 130  # as in shells
 FAILURES = (PlannerError, RedisError, GitError, OSError, subprocess.SubprocessError)
 PAGE_NEEDS = ("fastapi", "jinja2", "uvicorn")
 
@@ -54,10 +54,10 @@ def run(
     agent: DemoAgent | None = None,
     with_page: bool = False,
 ) -> int:
-    """Play the demo of a kind; returns 0 only if the plan completed and the tests pass.
+    """Play the demo of a kind. Returns 0 only if the plan completed and the tests pass.
 
-    `as_json` prints one JSON object and nothing else, `keep` leaves the directory, `svg` draws the end into a file,
-    `agent` works in place of the scripted one, and `with_page` serves the gateway's page meanwhile and until ^C.
+    `as_json` prints one JSON object and nothing else. `keep` leaves the directory. `svg` draws the end into a file.
+    `agent` works in place of the scripted one. `with_page` serves the gateway's page meanwhile and until ^C.
     """
     story = load_story(kind)
     summary = f"{agent.command} planned it, reviewed it and carried it out." if agent else story.summary
@@ -89,7 +89,10 @@ def run(
 def _play(
     story: Story, progress: Progress, console: Console, agent: DemoAgent | None, *, as_json: bool, with_page: bool
 ) -> Problem | None:
-    """Play the story; returns what went wrong. With its page the end is shown here, before everything goes."""
+    """Play the story. Returns the problem, if there was one.
+
+    With its page, the end is shown before everything is removed.
+    """
     if missing := _missing(story.needs) or (_missing_for_page() if with_page else None):
         return Problem.of("demo_needs", missing)
     try:
@@ -98,7 +101,7 @@ def _play(
             url, environment = _server(stack, settings, progress.home)
             client = stack.enter_context(clients.connect(url))
             client.ping()
-            queue = f"demo-{token_hex(4)}"  # so that a fleet which works for the same server stays out of this
+            queue = f"demo-{token_hex(4)}"  # so that another fleet of the same server does not interfere
             if url == settings.redis_url:
                 _check_unused(client, story.queues, settings.partitions)
                 stack.callback(_delete_queues, client, (queue, *story.queues), settings.partitions)
@@ -119,7 +122,7 @@ def _play(
 
 
 def _missing(needs: Sequence[str]) -> str | None:
-    """Name the first thing that the demo cannot do without, and how to get it."""
+    """Return the first missing requirement of the demo, and how to install it."""
     if lacking := next((name for name in needs if not find_spec(name)), None):
         how = f"{sys.executable} -m pip install 'planner-worker[demo]'"
         return f"The demo runs {lacking}, which is not installed: {how}"
@@ -127,7 +130,7 @@ def _missing(needs: Sequence[str]) -> str | None:
 
 
 def _server(stack: ExitStack, settings: Settings, home: Path) -> tuple[str, dict[str, str]]:
-    """Take the server that the settings name, else start one; returns its URL and the processes' environment."""
+    """Return the URL of the configured server or a new one, and the environment for processes."""
     if "redis_url" in settings.model_fields_set:
         return settings.redis_url, dict(os.environ)
     url = stack.enter_context(embedded_server.valkey(home / "valkey"))
@@ -136,14 +139,14 @@ def _server(stack: ExitStack, settings: Settings, home: Path) -> tuple[str, dict
 
 
 def _check_unused(client: Redis, queues: Sequence[str], partitions: int) -> None:
-    """Leave queues alone that somebody else works for: their steps are not for our scripts."""
+    """Raise DemoFailed if a queue is in use on this server: its steps are not for our scripts."""
     for queue in queues:
         if any(client.exists(Partition(number).steps(queue)) for number in range(partitions)):
             raise DemoFailed(f"The queue {queue} of this server is in use; run the demo without PLANNER_REDIS_URL.")
 
 
 def _delete_queues(client: Redis, queues: Sequence[str], partitions: int) -> None:
-    """Leave no queue of ours on a server that is not ours."""
+    """Delete our queues on a server that is not ours."""
     with suppress(RedisError):
         for queue in queues:
             for number in range(partitions):
@@ -151,7 +154,7 @@ def _delete_queues(client: Redis, queues: Sequence[str], partitions: int) -> Non
 
 
 def _print_problem(problem: Problem, home: Path, stderr: Console) -> None:
-    """Say what went wrong, and what the processes said last."""
+    """Print the problem, and the last lines of the processes' logs."""
     stderr.print(problem.detail, style="bold red")
     for log in sorted(home.glob("logs/*.log")):
         stderr.print(f"\n{log.name} ends:", style="bold")
@@ -160,7 +163,7 @@ def _print_problem(problem: Problem, home: Path, stderr: Console) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let the first ^C, SIGTERM or closed terminal end the story; more do not disturb the clearing away."""
+    """End the story at the first ^C, SIGTERM or closed terminal; further ones do not disturb the cleanup."""
 
     def interrupt(*_: object) -> None:
         for number in SIGNALS:
@@ -176,14 +179,14 @@ def _interruptible() -> Iterator[None]:
 
 
 class DemoPage(NamedTuple):
-    """Where the page is, and the key that signs in there."""
+    """The address of the page, and a key to sign in."""
 
     address: str
     token: str
 
 
 def _missing_for_page() -> str | None:
-    """Return what the page needs and is not installed; None where nothing is missing."""
+    """Return the first missing package for the page; None if there is none."""
     lacking = next((name for name in PAGE_NEEDS if not find_spec(name)), None)
     return (
         f"The page needs {lacking}, which is not installed: pip install 'planner-worker[gateway]'" if lacking else None
@@ -192,7 +195,7 @@ def _missing_for_page() -> str | None:
 
 @contextmanager
 def _serve_page(processes: Fleet, client: Redis, settings: Settings) -> Iterator[DemoPage]:
-    """Start a gateway beside the demo's processes, at PLANNER_GATEWAY_PORT or another port where that is taken."""
+    """Start a gateway for the demo, at PLANNER_GATEWAY_PORT or, if that is taken, another port."""
     key = ApiKey(key_id=f"demo{token_hex(4)}", rights=(Right.ADMIN,))
     with nearby_server.listen(settings.gateway_port) as listener:  # browsers wait in it until the gateway takes them
         token = api_keys.add(client, key)
@@ -205,7 +208,7 @@ def _serve_page(processes: Fleet, client: Redis, settings: Settings) -> Iterator
 
 
 def _wait_for_interrupt() -> None:
-    """Return with the first ^C, SIGTERM or closed terminal."""
+    """Return at the first ^C, SIGTERM or closed terminal."""
     with suppress(KeyboardInterrupt):
         while True:
             signal.pause()

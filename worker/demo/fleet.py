@@ -34,15 +34,15 @@ CONTROLLERS = ("controller-1", "controller-2")
 
 @dataclass(frozen=True, slots=True)
 class DemoAgent:
-    """An agent in place of the scripted one: its name, its data file, or a command that is given the prompt."""
+    """An agent in place of the scripted one: its name, its data file, or a command that receives the prompt."""
 
     command: str
-    paths: tuple[str, ...] = ()  # that it may reach, such as its login
-    variables: tuple[str, ...] = ()  # of ours that it has beside the basic ones and its provider's
+    paths: tuple[str, ...] = ()  # paths that it may reach, such as its login
+    variables: tuple[str, ...] = ()  # further variables of ours for it
 
     @property
     def fault(self) -> str | None:
-        """Return why it cannot be run, or cannot be given its paths; None where nothing is wrong."""
+        """Why it cannot be run, or cannot be given its paths; None if it can."""
         try:
             self.command.encode()
             trouble = self._trouble()
@@ -58,7 +58,7 @@ class DemoAgent:
         return None
 
     def _trouble(self) -> str | None:
-        """Return why its program is not found; raises WrongAgent for what is no agent."""
+        """Return why its program is not found; None if it is. Raises WrongAgent if it is no agent."""
         if is_named(self.command):
             return agent_trouble(named_agent(self.command).argv)
         command = command_agent(self.command)
@@ -68,7 +68,7 @@ class DemoAgent:
         return None if shutil.which(_found(program)) else f"{program} is no program that is found here"
 
     def write(self, home: Path) -> str:
-        """Return what `planner controller --agent` takes; a command gets a data file in `home`."""
+        """Return the value for `planner controller --agent`; a command gets a data file in `home`."""
         if is_named(self.command):
             return str(Path(self.command).expanduser().resolve()) if self.command.endswith(".toml") else self.command
         words = [_found(word) for word in shlex.split(self.command)]
@@ -80,12 +80,12 @@ class DemoAgent:
 
 
 def _as_toml(value: object) -> str:
-    """Write strings as in JSON, but as in TOML without pairs of surrogates and with DEL escaped."""
+    """Return strings as in JSON, but without pairs of surrogates and with DEL escaped, as TOML requires."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _found(word: str) -> str:
-    """Name a file of the current folder so that it is found from everywhere."""
+    """Return a file of the current folder with a path that works everywhere."""
     return str(Path(word).resolve()) if ("/" in word or "." in word) and Path(word).is_file() else word
 
 
@@ -102,13 +102,13 @@ class Fleet:
             (self._sources / package).symlink_to(Path(SOURCES) / package)
 
     def start_worker(self, **settings: str) -> None:
-        """Start what `planner worker --pool solo` runs: a Celery worker, with these variables beside."""
+        """Start the Celery worker of `planner worker --pool solo`, with these additional variables."""
         self._start("worker", worker_command("solo")[1:], settings)
 
     def start_controllers(self, root: Path, queues: Sequence[str], kind: str, agent: DemoAgent | None = None) -> None:
         """Start two `planner controller` for `queues` on the repository `root`, with the scripted agent of a kind, or
         another one."""
-        command = shlex.join((sys.executable, "-P", "-m", AGENT, kind))  # -P: whatever folders the repository has
+        command = shlex.join((sys.executable, "-P", "-m", AGENT, kind))  # -P: regardless of the repository's folders
         options = ["--agent", agent.write(self._home)] if agent else ["--exec", command, "--agent-env", "PYTHONPATH"]
         options += ["--workdir", str(root), *(f"--queue={queue}" for queue in queues)]
         paths: Iterable[Path | str] = (self._sources, *(Path(SOURCES) / name for name in PACKAGES))
@@ -118,15 +118,15 @@ class Fleet:
             self._start(name, (*PLANNER, "controller", "--name", name, *options), {"PYTHONPATH": str(self._sources)})
 
     def start_gateway(self, listener: socket) -> None:
-        """Start what `planner gateway` runs; it takes the callers of a socket."""
+        """Start the process of `planner gateway` on the connections of a socket."""
         self._start("gateway", gateway_command(listener.fileno())[1:], {}, (listener.fileno(),))
 
     def find_ended(self) -> str | None:
-        """Return the name of a process that has ended by itself, which none should."""
+        """Return the name of a process that has ended unexpectedly."""
         return next((name for name, process in self._running.items() if process.poll() is not None), None)
 
     def stop(self) -> None:
-        """End all: SIGTERM first, SIGKILL for those that are left after GRACE_S."""
+        """Stop all processes: SIGTERM first, SIGKILL for those that remain after GRACE_S."""
         for process in self._running.values():
             _signal(process, signal.SIGTERM)
         for process in self._running.values():
@@ -138,7 +138,7 @@ class Fleet:
     def _start(
         self, name: str, argv: Sequence[str], settings: Mapping[str, str], inherited: tuple[int, ...] = ()
     ) -> None:
-        """Start Python with `argv`, in a session of its own: ^C is for us, who then end it."""
+        """Start Python with `argv` in a separate session: ^C reaches only this process, which then stops them."""
         with (self._home / "logs" / f"{name}.log").open("wb") as log:
             self._running[name] = subprocess.Popen(  # noqa: S603 - our own programs
                 [sys.executable, *argv],

@@ -1,4 +1,4 @@
-"""What there is to see of a demo: its steps, and one plan as it is followed from outside."""
+"""The visible progress of a demo: its steps, and the followed plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDED = frozenset({PlanState.COMPLETED, PlanState.HALTED, PlanState.REJECTED})
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of the plan, and how long after the first one it came."""
+    """An event of the plan, and its time after the first one."""
 
     what: str
     after_ms: int
@@ -31,7 +31,7 @@ class Event:
 
 @dataclass
 class PlanWatch:
-    """What is known of the plan `plan_id`; `refresh` brings it up to date."""
+    """The observed state of the plan `plan_id`; `refresh` updates it."""
 
     client: Redis
     plan_id: str
@@ -39,7 +39,7 @@ class PlanWatch:
     view: PlanView | None = None
     events: list[Event] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)  # why an answer was of no use
+    refused: list[str] = field(default_factory=list)  # reasons for refused answers
     holders: dict[str, str] = field(default_factory=dict)  # step -> the controller that works on it
     _last: str = "0"
     _first_ms: int = 0
@@ -50,7 +50,7 @@ class PlanWatch:
         self._keys = self._partition.plan(self.plan_id)
 
     def refresh(self) -> PlanView | None:
-        """Bring it up to date; returns the plan once it is over. Its state is read first, so that nothing is missed."""
+        """Update the state. Returns the plan once it has ended. Its state is read first, so that nothing is missed."""
         self.view = queries.plan(self.client, self.partitions, self.plan_id)
         news: Any = self.client.xrange(self._partition.events, f"({self._last}" if self.events else "-")
         for entry, fields in news:
@@ -78,7 +78,7 @@ class PlanWatch:
 
 @dataclass
 class StoryStep:
-    """One thing that the demo does; `result` says what came of it."""
+    """One step of the demo, with its result."""
 
     title: str
     result: str | None = None
@@ -86,7 +86,7 @@ class StoryStep:
 
 @dataclass
 class Progress:
-    """All that there is to see; it grows while the demo goes on."""
+    """Everything that is shown; it grows during the demo."""
 
     home: Path
     kind: str
@@ -97,20 +97,20 @@ class Progress:
     rejected: PlanView | None = None
     diff: str = ""
     tests_passed: bool = False
-    pages: list[tuple[str, str]] = field(default_factory=list)  # title and text of what the end shows beside
+    pages: list[tuple[str, str]] = field(default_factory=list)  # title and text of further parts of the end
 
     @property
     def seconds(self) -> float:
-        """How long the demo has been going on."""
+        """Time since the start of the demo, in seconds."""
         return time.monotonic() - self.started
 
     @property
     def completed(self) -> PlanView | None:
-        """The plan that is to be completed."""
+        """The plan that should be completed."""
         return self.watch.view if self.watch else None
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `--json` prints."""
+        """Return the output of `--json`."""
         return {
             "kind": self.kind,
             "completed": self.completed and self.completed.model_dump(mode="json"),

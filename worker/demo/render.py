@@ -1,4 +1,4 @@
-"""What a demo looks like: its steps and its plan while it goes on, for a terminal or a log, and how it ended."""
+"""Shows a demo: its steps and its plan during the run, for a terminal or a log, and its end."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ FONT_FACES = re.compile(r"\s*@font-face \{[^}]*\}")  # fonts from elsewhere: a R
 
 
 class Viewer(nullcontext[None]):
-    """Is shown the progress whenever something may have changed, and shows nothing itself: for `--json`."""
+    """Receives the progress whenever it may have changed, and shows nothing: for `--json`."""
 
     def show(self, progress: Progress) -> None:
-        """Show what is new."""
+        """Show the news."""
 
 
 class LogViewer(Viewer):
-    """Prints plain lines, each as soon as it is known: for pipes and CI."""
+    """Prints plain lines as soon as they are known: for pipes and CI."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class LogViewer(Viewer):
         self._printed: set[object] = set()
 
     def show(self, progress: Progress) -> None:
-        """Print what was not printed before."""
+        """Print the news."""
         if watch := progress.watch:
             for number, event in enumerate(watch.events):
                 self._print(("event", watch.plan_id, number), event_line(event))
@@ -69,7 +69,7 @@ class LogViewer(Viewer):
 
 
 class ScreenViewer(Viewer):
-    """Draws a picture anew, which stays as it was last."""
+    """Redraws a picture; the last one remains on the screen."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -87,14 +87,14 @@ class ScreenViewer(Viewer):
 
 
 def viewer(console: Console, *, as_json: bool) -> Viewer:
-    """Choose a viewer: none for `--json`; the screen only where the terminal can draw it."""
+    """Return a viewer: none for `--json`; the screen only if the terminal can draw it."""
     if as_json:
         return Viewer()
     return ScreenViewer(console) if console.is_terminal and not console.options.ascii_only else LogViewer(console)
 
 
 def picture(progress: Progress) -> RenderableType:
-    """Draw the demo's steps and, once there is one, the plan; its latest events as long as it runs."""
+    """Draw the demo's steps and, once there is one, the plan, with its latest events while it runs."""
     parts: list[RenderableType] = [demo_steps(progress)]
     if progress.watch and progress.watch.view:
         watch, view = progress.watch, progress.watch.view
@@ -107,7 +107,7 @@ def picture(progress: Progress) -> RenderableType:
 
 
 def show_end(progress: Progress, console: Console) -> None:
-    """Print the end of a demo that went well; into a pipe without any colours, and every line whole."""
+    """Print the end of a successful demo; into a pipe without colours and with whole lines."""
     plain = not console.is_terminal
     for title, part in _end_parts(progress):
         console.print(Text(title, "bold"))
@@ -139,7 +139,7 @@ def draw_svg(progress: Progress, path: Path) -> None:
 
 
 def demo_steps(progress: Progress) -> Table:
-    """List the demo's steps; the last one may still go on. A result is coloured by the state with which it begins."""
+    """Return the demo's steps; the last one may still run. A result has the colour of the state at its start."""
     table = Table.grid(padding=(0, 1))
     for step in progress.steps:
         result = step.result or ""
@@ -150,7 +150,7 @@ def demo_steps(progress: Progress) -> Table:
 
 
 def plan_steps(watch: PlanWatch, view: PlanView) -> Table:
-    """List the plan's steps with their states, their attempts and who works or worked on them."""
+    """Return the plan's steps with their states, attempts and controllers."""
     last = {outcome.step_id: outcome.controller for outcome in watch.outcomes}
     table = Table.grid(padding=(0, 2))
     for step in view.steps:
@@ -168,7 +168,7 @@ def plan_steps(watch: PlanWatch, view: PlanView) -> Table:
 
 
 def outcome_text(outcome: Outcome) -> Text:
-    """Return what a controller reports of an attempt: its answer, or what the verification has shown."""
+    """Return a controller's report on an attempt: its answer, or the result of the verification."""
     text = Text.assemble((str(outcome.controller), "cyan"), f", {outcome.step_id}: ")
     if outcome.success:
         return text.append(one_line(str(outcome.output or "the verification passed"), MAX_OUTPUT), "dim")
@@ -180,7 +180,7 @@ def outcome_text(outcome: Outcome) -> Text:
 
 
 def budget(view: PlanView) -> Table:
-    """List what was spent of what was allowed."""
+    """Return the spent amounts and the limits."""
     table = Table.grid(padding=(0, 2))
     for name in type(view.budget).model_fields:
         line: BudgetLine = getattr(view.budget, name)
@@ -190,7 +190,7 @@ def budget(view: PlanView) -> Table:
 
 
 def event_line(event: Event) -> Text:
-    """Say when, what, which step, which attempt, and from where to where, or why."""
+    """Return the time of an event, its name, the step, the attempt, and the change of state or the reason."""
     data = event.data
     before, after = data.get("from"), data.get("to")
     change = f"{before} -> {after}" if before != after else data.get("reason", "")
@@ -205,7 +205,7 @@ def event_line(event: Event) -> Text:
 
 
 def diff(text: str) -> RenderableType:
-    """Colour the lines of a diff, without the header that only git reads."""
+    """Return a diff with coloured lines, without the header for git."""
     lines = []
     for line in text.rstrip().splitlines():
         if not line.startswith("index "):
@@ -215,7 +215,7 @@ def diff(text: str) -> RenderableType:
 
 
 def rejection(view: PlanView) -> Table:
-    """List why the planner would not plan."""
+    """Return the planner's reasons for a rejection."""
     table = Table.grid(padding=(0, 2))
     for error in view.halt.evidence.get("errors", ()) if view.halt else ():
         table.add_row(Text(error["code"], "bold red"), error["pointer"], error["message"])

@@ -1,4 +1,4 @@
-"""The demo's git repository with its history, and its tests, really run."""
+"""The demo's git repository with its history, and real runs of its tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROGRAM_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """How a run of pytest ended."""
+    """The result of a run of pytest."""
 
     exit_code: int
     tests: int
@@ -31,7 +31,7 @@ class Suite:
 
 
 def make(root: Path, history: Iterable[Commit]) -> str:
-    """Make the repository `root` with these commits and check `main` out; returns the id of its last commit."""
+    """Create the repository `root` with these commits and check out `main`. Returns the id of its last commit."""
     root.mkdir(parents=True)
     git = Git(root)
     git("init", "--quiet", "--initial-branch=main")
@@ -41,7 +41,7 @@ def make(root: Path, history: Iterable[Commit]) -> str:
 
 
 def _import_stream(history: Iterable[Commit]) -> Iterator[bytes]:
-    """Write a history as `git fast-import` reads it: every text after its length."""
+    """Yield a history for `git fast-import`: every text after its length."""
     trees: dict[str, dict[str, str]] = {}  # branch -> its files so far
     for commit in history:
         at = int(datetime.fromisoformat(commit.day).replace(hour=9, tzinfo=UTC).timestamp())
@@ -79,12 +79,12 @@ def run_tests(root: Path, report: Path) -> Suite:
 
 
 def diff(root: Path, base: str, branch: str) -> str:
-    """Show what `branch` adds to `base`."""
+    """Return the diff from `base` to `branch`."""
     return Git(root)("diff", "--no-ext-diff", "--no-color", f"{base}..{branch}").decode()
 
 
 def commit_id(root: Path, name: str) -> str:
-    """Return the id of the commit that `name` stands for."""
+    """Return the id of the commit with this name."""
     return Git(root).line("rev-parse", f"{name}^{{commit}}")
 
 

@@ -1,4 +1,4 @@
-"""A demo while it is played: the steps of its story, and what they are made of."""
+"""A running demo: the steps of its story, and their parts."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from worker.store.keys import Partition, partition_of
 
 T = TypeVar("T")
 
-DEADLINE_S = 300.0  # a busy machine takes minutes for what is half a minute otherwise
+DEADLINE_S = 300.0  # a busy machine takes minutes instead of half a minute
 AGENT_DEADLINE_S = 4 * 3600.0  # of an agent that asks a model
 TICK_S = 0.1
 
 
 @dataclass
 class Session:
-    """A story with what it is played on; `queue` is read by its fleet alone."""
+    """A story with its fleet and server; only this fleet reads `queue`."""
 
     story: Story
     progress: Progress
@@ -53,12 +53,12 @@ class Session:
         return self.place(self.story.repository)
 
     def place(self, name: str) -> Path:
-        """Name a place in the demo's directory."""
+        """Return a path in the demo's directory."""
         return self.progress.home / name
 
     @contextmanager
     def step(self, title: str) -> Iterator[StoryStep]:
-        """Do one step: shown at its beginning, and with its result."""
+        """Do one step: shown at its start, and with its result."""
         step = StoryStep(title)
         self.progress.steps.append(step)
         self.viewer.show(self.progress)
@@ -66,19 +66,19 @@ class Session:
         self.viewer.show(self.progress)
 
     def show_page(self, title: str, text: str) -> None:
-        """Have the end show a text."""
+        """Add a text to the end."""
         self.progress.pages.append((title, text))
 
     # The steps of stories
 
     def make_repository(self, title: str, result: str, history: Sequence[Commit] = ()) -> None:
-        """Make the story's repository, of its commits or of another history; `result` may name its {commit}."""
+        """Create the story's repository from its commits or another history; `result` may contain `{commit}`."""
         with self.step(title) as step:
             self.base = repository.make(self.root, history or self.story.commits)
             step.result = result.format(commit=self.base[:7])
 
     def start_fleet(self, result: str, **settings: str) -> None:
-        """Start a worker, with these variables in its environment, and two controllers."""
+        """Start a worker with these environment variables, and two controllers."""
         with self.step("A Celery worker and two controllers") as step:
             self.fleet.start_worker(**settings)
             self.start_controllers()
@@ -95,7 +95,7 @@ class Session:
             step.result = self.send_goal(body)
 
     def run_failing_tests(self, report: Path) -> None:
-        """Run the repository's tests, some of which have to fail."""
+        """Run the repository's tests; some of them must fail."""
         with self.step("pytest, as CI runs it") as step:
             ran = repository.run_tests(self.root, report)
             if not ran.failed:
@@ -103,7 +103,7 @@ class Session:
             step.result = f"{ran.failed} of {ran.tests} tests fail"
 
     def submit_rejected(self, title: str, body: Mapping[str, Any]) -> None:
-        """Send a goal that the planner has to reject."""
+        """Submit a goal that the planner must reject."""
         with self.step(title) as step:
             plan_id = self.send(body).plan_id
             view = self.progress.rejected = self.wait("the rejected plan", lambda: self.view(plan_id))
@@ -113,7 +113,7 @@ class Session:
             step.result = f"{view.state}: {', '.join(error['code'] for error in errors)}"
 
     def follow(self, result: str = "{state}: {outcomes} attempts at {steps} steps") -> PlanView:
-        """Watch the plan to its end, which has to be COMPLETED."""
+        """Watch the plan to its end, which must be COMPLETED."""
         with self.step("The fleet at work") as step:
             view = self.end_of_plan()
             tried, outcomes = sum(step.attempt for step in view.steps), len(self.watch().outcomes)
@@ -121,7 +121,7 @@ class Session:
         return view
 
     def check_branch(self) -> None:
-        """See that the plan's branch has changes, and that its tests pass; raises DemoFailed otherwise."""
+        """Check that the plan's branch has changes, and that its tests pass. Raises DemoFailed otherwise."""
         with self.step("pytest on the plan's branch") as step:
             checkout = self.place("checkout")
             repository.check_out(self.root, self.branch, checkout)
@@ -131,15 +131,15 @@ class Session:
 
     @property
     def branch(self) -> str:
-        """The branch on which the controllers collect the plan's changes."""
+        """The branch with the plan's changes."""
         return f"planner/{self.plan_id}"
 
     def context(self, **more: Any) -> dict[str, Any]:
-        """Make the context of a goal: the repository, its commit, and `more`."""
+        """Return the context of a goal: the repository, its commit, and `more`."""
         return {"repo": self.story.repository, "base_sha": self.base} | more
 
     def send_goal(self, body: Mapping[str, Any]) -> str:
-        """Publish the goal whose plan is followed from now on; returns its verdict in a few words."""
+        """Publish the goal whose plan is followed from now on. Returns its verdict in a few words."""
         answer = self.send(body)
         self.plan_id = answer.plan_id
         return f"{answer.verdict}: {answer.plan_id}"
@@ -157,13 +157,13 @@ class Session:
         return answer if answer and answer.verdict is not GoalVerdict.PENDING else None
 
     def answer(self, value: Any, reason: str) -> None:
-        """Answer what the plan asks, as `planner answer` does."""
+        """Answer the plan's question, as `planner answer` does."""
         body = {"command": "answer", "scope": "plan", "plan_id": self.plan_id, "value": value}
         command = Command.model_validate({**body, "command_id": token_hex(8), "actor": "demo", "reason": reason})
         self.client.xadd(self._partition.commands, {"data": codec.encode(command, exclude_none=True)})
 
     def end_of_plan(self) -> PlanView:
-        """Wait for the end of the plan, which has to be COMPLETED."""
+        """Wait for the end of the plan, which must be COMPLETED."""
         view = self.wait("the end of the plan", self._ended)
         if view.state is not PlanState.COMPLETED:
             raise DemoFailed(f"The plan ended as {view.state}: {view.halt and view.halt.reason}")
@@ -177,17 +177,17 @@ class Session:
         return ended
 
     def watch(self) -> PlanWatch:
-        """Have the viewer see the plan from now on."""
+        """Show the plan in the viewer from now on."""
         if self.progress.watch is None or self.progress.watch.plan_id != self.plan_id:
             self.progress.watch = PlanWatch(self.client, self.plan_id, self.partitions)
         return self.progress.watch
 
     def view(self, plan_id: str) -> PlanView | None:
-        """Look at a plan."""
+        """Return a plan."""
         return queries.plan(self.client, self.partitions, plan_id)
 
     def step_specs(self) -> list[dict[str, Any]]:
-        """Read the step specs that wait in our queue, as the controllers will."""
+        """Return the step specs that wait in our queue, as the controllers will read them."""
         entries: Any = self.client.xrange(self._partition.steps(self.queue))
         return [codec.loads(fields[b"data"]) for _, fields in entries]
 
@@ -196,7 +196,7 @@ class Session:
         return Partition(partition_of(self.plan_id, self.partitions))
 
     def test_branch(self, checkout: Path) -> int:
-        """Run the tests of the plan's branch, checked out there; returns how many there are, all of which pass."""
+        """Run the tests of the plan's branch in a checkout. Returns their number; all must pass."""
         self.read_diff()
         ran = repository.run_tests(checkout, self.place("report-after.xml"))
         self.progress.tests_passed = ran.passed
@@ -205,11 +205,11 @@ class Session:
         return ran.tests
 
     def read_diff(self) -> None:
-        """Take the change on the plan's branch for the end."""
+        """Read the change on the plan's branch for the end."""
         self.progress.diff = repository.diff(self.root, self.base, self.branch)
 
     def wait(self, what: str, probe: Callable[[], T | None]) -> T:
-        """Wait until `probe` finds something; raises DemoFailed if that takes too long or a process has ended."""
+        """Wait until `probe` finds something. Raises DemoFailed at the timeout, or if a process has ended."""
         while not (found := probe()):
             if name := self.fleet.find_ended():
                 raise DemoFailed(f"The process {name} ended while the demo waited for {what}.")

@@ -1,4 +1,4 @@
-"""What a story is made of; standard library alone, since its scripted agent starts anew for every step of a plan."""
+"""The parts of a story; only the standard library, because its scripted agent starts again for every step of a plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DemoFailed(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a file: `new` stands for `old` wherever that is, or is appended if there is no `old`."""
+    """A change of a file: `new` replaces every `old`, or is appended without `old`."""
 
     file: str
     new: str
@@ -29,7 +29,7 @@ class Change:
 
 
 def apply_changes(texts: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
-    """Return what the files of these changes come to; a file that `texts` has not is empty before."""
+    """Return the files after these changes; a file that is not in `texts` was empty before."""
     after: dict[str, str] = {}
     for change in changes:
         text = after.get(change.file, texts.get(change.file, ""))
@@ -39,7 +39,7 @@ def apply_changes(texts: Mapping[str, str], changes: Iterable[Change]) -> dict[s
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit on a branch, of whole files and of changes; the first one of a branch follows the last one of `main`."""
+    """A commit on a branch, with whole files and changes; the first one of a branch follows the last one of `main`."""
 
     branch: str
     author: str  # name and address
@@ -52,7 +52,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a scripted agent does for a step: the files that it changes, and what it reports."""
+    """A scripted agent's work on a step: the changed files, and the report."""
 
     changes: Sequence[Change] = ()
     report: Mapping[str, Any] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Answer:
 
 
 class Story:
-    """One demo: `play` does it step by step, `answer` is its agent, and the TOML file of its kind has what they say.
+    """One demo: `play` runs it step by step, `answer` is its agent, and the TOML file of its kind has its texts.
 
     The file has the story's `commits`, and its `edits`: named lists of changes, for the commits and for the agent.
     """
@@ -77,7 +77,7 @@ class Story:
         self.commits = [self._commit(**each) for each in self.data["commits"]]
 
     def changes(self, edits: Iterable[str]) -> list[Change]:
-        """List the changes of these edits, one after the other."""
+        """Return the changes of these edits in order."""
         return [change for name in edits for change in self.edits[name]]
 
     def _commit(self, branch: str = "main", edits: Sequence[str] = (), **rest: Any) -> Commit:
@@ -85,6 +85,6 @@ class Story:
 
 
 def load_story(kind: str) -> Story:
-    """Load the story of a kind."""
+    """Return the story of a kind."""
     story: Story = import_module(f"worker.demo.stories.{kind}").STORY
     return story

@@ -1,5 +1,5 @@
-"""One story for each kind of goal: a module with what is done and shown, and a TOML file with what is said.
+"""One story for each kind of goal: a module with its course, and a TOML file with its texts.
 
-The file has the repository's commits, the edits of the scripted agent, the goal, and what the agent answers. A
-repository's pyproject.toml leaves plugins of pytest out that take longer to load than its tests take to run.
+The file has the repository's commits, the edits of the scripted agent, the goal, and the agent's answers. A
+repository's pyproject.toml disables plugins of pytest that take longer to load than its tests take to run.
 """

@@ -1,4 +1,4 @@
-"""A `campaign`: an objective that can be read in two ways, a person's answer, and tasks side by side."""
+"""A `campaign`: an ambiguous objective, a person's answer, and parallel tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GUESS = {"build-rates": ["shop/settings.py"]}  # a file that a first draft adds,
 
 
 def answer(spec: Spec) -> Answer:
-    """Return what there is, draft (at first with a file that nobody may touch), and do the task of a step."""
+    """Return the exploration, the draft (at first with a forbidden file), or the task of a step."""
     changes: Sequence[Change] = ()
     match spec["controller_task_spec"]["type"]:
         case "EXPLORE":
@@ -64,7 +64,7 @@ def _question(view: PlanView | None) -> Waiting | None:
 
 
 def _plan_json(document: Mapping[str, Any]) -> str:
-    """Write the campaign's plan.json, a task a line."""
+    """Return the campaign's plan.json, a task a line."""
     from schemas.kinds.campaign import CampaignPlan  # here, so that the agent starts without it
 
     plan = {name: document[name] for name in CampaignPlan.model_fields}

@@ -1,4 +1,4 @@
-"""An `evolution`: a plan drafted from a git history, refused and mended, and measured in the end."""
+"""An `evolution`: a plan that is drafted from a git history, refused, repaired, and measured at the end."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 BASE, *INSPIRATIONS = ("main", "index", "remember")
 METRIC = {"name": "looked_at", "unit": "titles", "higher_is_better": False}
 YARDSTICK = "evaluate.py"
-QUERIES = 20  # that differ, of the evaluation
+QUERIES = 20  # different queries of the evaluation
 MOST = 40  # answers that the last commit of `remember` keeps
 
 
 def answer(spec: Spec) -> Answer:
-    """Draft the plan, too boldly at first, or take over what the branches found."""
+    """Return the draft of the plan, too bold at first, or the changes that the branches have."""
     failed = spec["context"]["previous_failure"] is not None
     if spec["controller_task_spec"]["type"] == "DRAFT":
         draft, steps = STORY.data["mended" if failed else "bold"], STORY.data["steps"]
@@ -31,7 +31,7 @@ def answer(spec: Spec) -> Answer:
 
 
 def _history() -> list[Commit]:
-    """Put the branch `remember` before the last commit: commit after commit keeps one answer more."""
+    """Return the history with the branch `remember` before the last commit: each commit keeps one answer more."""
     *first, last = STORY.commits
     return [*first, *map(_remember, range(1, MOST + 1)), last]
 
@@ -88,7 +88,7 @@ def _place(session: Session, tip: str) -> Path:
 
 
 def _evaluate(session: Session, tip: str) -> float:
-    """Measure what a branch is worth."""
+    """Return the measured value of a branch."""
     from worker.demo import repository
 
     place = _place(session, tip)
@@ -100,7 +100,7 @@ def _evaluate(session: Session, tip: str) -> float:
 
 
 def _goal(session: Session, values: Mapping[str, float]) -> dict[str, Any]:
-    """Make the goal with all that its drafter is to know: cards, what was measured, and summaries of blocks."""
+    """Return the goal with all data for its drafter: cards, measurements, and summaries of blocks."""
     from worker.sources.commit_cards import blocks, commit_cards, commit_context
 
     base, *inspirations = (
@@ -123,7 +123,7 @@ def _goal(session: Session, values: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _summary(block: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Summarise a block, where a real experiment would have asked a model once and kept what it said."""
+    """Return the summary of a block; a real experiment would have asked a model once and stored its answer."""
     first, last = block[0], block[-1]
     return {
         "start_commit_hash": first["commit_hash"],

@@ -1,4 +1,4 @@
-"""A `gap_report`: what CI found and a person wished is closed, the most critical gap first."""
+"""A `gap_report`: closes gaps that CI found and a person wished, the most critical first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_OURS = (
 
 
 def answer(spec: Spec) -> Answer:
-    """Work on the gap that came with the step: a word of the gap is the name of what closes it."""
+    """Return the edit for the gap in the step: a word of the gap is the name of its edit."""
     if spec["mode"] != "patch":
         return Answer()
     gap = spec["input"]["gap"]
@@ -65,9 +65,9 @@ def play(session: Session) -> None:
 
 
 def _run_checks(session: Session, tip: str, number: int) -> tuple[dict[str, Any] | None, bool]:
-    """Run ruff and pytest on `tip`; returns the goal that closes the first gap, if there is one, and whether they pass.
+    """Run ruff and pytest on `tip`. Returns the goal for the first gap, if there is one, and whether both pass.
 
-    The goal is made as `planner submit --from-sarif --from-junit --inbox` does.
+    The goal is made as by `planner submit --from-sarif --from-junit --inbox`.
     """
     from worker.demo import repository
     from worker.sources import goal, inbox, junit, sarif
@@ -88,7 +88,7 @@ def _run_checks(session: Session, tip: str, number: int) -> tuple[dict[str, Any]
 
 
 def _close(session: Session, title: str, body: Mapping[str, Any], *, has_pyright: bool) -> PlanView:
-    """Have the first gap of a goal closed."""
+    """Close the first gap of a goal."""
     with session.step(title) as step:
         verdict = session.send(body)
         if verdict.verdict != "PLANNED":
@@ -106,14 +106,14 @@ def _close(session: Session, title: str, body: Mapping[str, Any], *, has_pyright
 
 
 def _report(gaps: list[dict[str, Any]]) -> Iterator[str]:
-    """List gaps in their order, each with the first line of its evidence."""
+    """Yield gaps in order, each with the first line of its evidence."""
     for gap in gaps:
         yield f"{gap['priority']:<7} {gap['category']:<8} {gap['description']}"
         yield from (f"{'':16} {line}" for line in gap["evidence"].splitlines()[:1])
 
 
 def _iteration(view: PlanView) -> Iterator[str]:
-    """Say what an iteration was about, from its document, and how it ended."""
+    """Yield the subject of an iteration from its document, and its result."""
     plan, action = view.document, view.document["actions"][0]
     attempts = sum(step.attempt for step in view.steps)
     yield f"{plan['iteration_id']}  {plan['gap']['category']}  {view.state} after {attempts} attempts"

@@ -1,4 +1,4 @@
-"""A `reviewed_plan`: designed, reviewed, mended, frozen, and carried out in waves on a real repository."""
+"""A `reviewed_plan`: designed, reviewed, repaired, frozen, and executed in waves on a real repository."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from worker.demo.story import Answer, DemoFailed, Spec, Story, apply_changes
 if TYPE_CHECKING:
     from worker.demo.session import Session
 
-Part = dict[str, Any]  # of what a step gives
-Finding = tuple[str, str, str | None]  # scope, what is checked, what is wrong with it
+Part = dict[str, Any]  # an object in the input of a step
+Finding = tuple[str, str, str | None]  # scope, the checked rule, and the fault
 
 README = Path("README.md")
 CALL = re.compile(r"\b(\w+)\(\)")
 
 
-# The four roles of the agent: each knows its craft, and of the plan only what its step gives it
+# The four roles of the agent: each knows its craft, and only the part of the plan in its step
 
 
 def architect(spec: Spec) -> Part:
-    """Design the plan, at first without saying which milestone needs which; later add what the review found missing."""
+    """Return the design of the plan, at first without dependencies of milestones.
+
+    Later add those that the review missed.
+    """
     plan = spec["input"]["plan"]
     if not plan["milestones"]:
         return {"operations": STORY.data["design"]}
@@ -41,7 +44,7 @@ def architect(spec: Spec) -> Part:
 
 
 def developer(spec: Spec) -> Part | None:
-    """Write a diff for every intent; later apply those of a milestone, with the writer's docstrings."""
+    """Return a diff for every intent; later apply those of a milestone, with the writer's docstrings."""
     if spec["mode"] == "read_only":
         intents = _all(spec["input"]["plan"], "code_intents")
         return {"operations": [_diff_of(owner, intent) for owner, intent in intents]}
@@ -57,7 +60,7 @@ def developer(spec: Spec) -> Part | None:
 
 
 def writer(spec: Spec) -> Part | None:
-    """Write the docstrings into the plan; later the README, with the reasons of the plan."""
+    """Return the docstrings for the plan; later write the README, with the reasons of the plan."""
     plan = spec["input"]["plan"]
     if spec["mode"] == "read_only":
         return {"operations": [_documentation(each) for each in plan["milestones"]]}
@@ -67,7 +70,7 @@ def writer(spec: Spec) -> Part | None:
 
 
 def reviewer(spec: Spec) -> Part:
-    """Check something real for each phase, in plan or files; at the end lay plan and outcome side by side."""
+    """Return the findings of a real check for each phase, in plan or files; at the end compare plan and outcome."""
     plan = spec["input"]["plan"]
     if spec["step_id"] == "reconcile":
         outcomes = spec["input"]["outcomes"]
@@ -80,12 +83,12 @@ def reviewer(spec: Spec) -> Part:
 
 
 def _all(plan: Part, name: str) -> Iterator[tuple[str, Part]]:
-    """Yield what all milestones have under a name, each after its milestone's id."""
+    """Yield the parts with this name of all milestones, each after its milestone's id."""
     yield from ((milestone["id"], part) for milestone in plan["milestones"] for part in milestone[name])
 
 
 def _needs(plan: Part, milestone: Part) -> set[str]:
-    """List the milestones whose functions this one's intents call."""
+    """Return the milestones whose functions this one's intents call."""
     makers = {intent["function"]: owner for owner, intent in _all(plan, "code_intents")}
     called = {name for intent in milestone["code_intents"] for name in CALL.findall(intent["behavior"])}
     return {makers[name] for name in called if name in makers} - {milestone["id"]}
@@ -108,7 +111,7 @@ def _diff_of(owner: str, intent: Part) -> Part:
 
 
 def _git_apply(diff: str, *options: str) -> subprocess.CompletedProcess[bytes]:
-    """Apply a diff to the files here, or see with `--check` whether it would."""
+    """Apply a diff to the files here; with `--check` only test whether it applies."""
     argv = ["git", "apply", *options]
     return subprocess.run(argv, input=diff.encode(), capture_output=True, check=False)  # noqa: S603 - our own words
 
@@ -183,7 +186,7 @@ ROLES: Mapping[str, Callable[[Spec], Part | None]] = {
 
 
 def answer(spec: Spec) -> Answer:
-    """Take the role to which the queue of the step belongs; what it changes it has changed then."""
+    """Return the answer of the role that the step's queue belongs to; its changes are already made."""
     output = ROLES[spec["queue"]](spec)
     return Answer(report={"output": output}, characters=len(json.dumps(output)))
 
@@ -209,7 +212,7 @@ def play(session: Session) -> None:
 
 
 def _gates(document: Mapping[str, Any]) -> Iterator[str]:
-    """Show what each gate said each time, and what kept it shut."""
+    """Yield the verdicts of each gate, and the findings that blocked it."""
     for record in document["gate_history"]:
         counts = sum(count for row in record["counts"].values() for count in row.values())
         gate = f"{record['phase']}-qr-gate"

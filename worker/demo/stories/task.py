@@ -1,4 +1,4 @@
-"""A `task`: a bug in a real repository, from the tests that fail to the tests that pass."""
+"""A `task`: a bug in a real repository, from failing to passing tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OUTSIDE = "../deploy/.env"  # what no goal may ask for
 
 
 def answer(spec: Spec) -> Answer:
-    """Take the obvious for the right at first, as an LLM may, and care once a verification has failed."""
+    """Return the obvious change at first, as an LLM may, and the right one after a verification has failed."""
     source = Path(SOURCE).read_text()
     if spec["mode"] == "patch":
         changes = STORY.edits["fix" if spec["context"]["previous_failure"] else "guess"]
@@ -28,7 +28,7 @@ def answer(spec: Spec) -> Answer:
 
 
 def play(session: Session) -> None:
-    """Play the story; its goal is made as `planner submit --from-junit` does, and a person says what may be changed."""
+    """Play the story; its goal is made as by `planner submit --from-junit`, and a person names the allowed files."""
     from worker.sources import goal, junit  # here, so that the agent starts without them
 
     session.make_repository("A git repository with a bug", f"{SOURCE}, commit {{commit}}")
