@@ -1,6 +1,6 @@
-"""Who drafts plans: nobody, a controller, a model, an agent's command, or the operator's class.
+"""The drafters of plans: none, a controller, a model, an agent's command, or the operator's class.
 
-`none` (templates) and `queue` (a DRAFT step, which a controller answers) need nothing of the worker.
+`none` (templates) and `queue` (a DRAFT step, which a controller answers) need no configuration of the worker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMMAND = "write it as words of PLANNER_CLI_COMMAND"
 
 
 def drafter_of(settings: Settings, name: str) -> Drafter | None:
-    """Make the drafter `name`, None where nobody has to be asked; raises WrongDrafter with a sentence."""
+    """Return the drafter `name`, None if it needs no question. Raises WrongDrafter with a sentence."""
     if name == "http":
         try:
             from worker.drafters.http import HttpDrafter
@@ -48,7 +48,7 @@ def drafter_of(settings: Settings, name: str) -> Drafter | None:
 
 
 def check(settings: Settings) -> None:
-    """Make sure that every enabled drafter can be used; raises WrongDrafter with a sentence for each that cannot."""
+    """Check that every enabled drafter can be used. Raises WrongDrafter with a sentence for each that cannot."""
     wrong = []
     for name in settings.drafters:
         try:
@@ -60,7 +60,7 @@ def check(settings: Settings) -> None:
 
 
 def tidy_up(settings: Settings) -> None:
-    """Remove what the drafters of workers that were killed have left; to be called after `check`, before one is asked.
+    """Remove the leftovers of drafters of killed workers; call it after `check`, before the first question.
 
     Such a folder may belong to the user that agents run as.
     """
@@ -72,12 +72,12 @@ def tidy_up(settings: Settings) -> None:
 
 
 def warn() -> None:
-    """Log the `WORKER_*` settings that are set and that nobody reads."""
+    """Log the `WORKER_*` settings that are set and not read."""
     for sentence in unread_settings(os.environ):
         log.warning(sentence)
 
 
-DROPPED = {  # `WORKER_*` settings that nothing here reads, and what to do instead
+DROPPED = {  # `WORKER_*` settings that are not read here, and their replacements
     "WORKER_CURSOR_MODEL": COMMAND,
     "WORKER_CURSOR_FORCE": COMMAND,
     "WORKER_PLANNING_TRAJECTORY_SUMMARY_TEMPERATURE": SUMMARIES,
@@ -90,5 +90,5 @@ DROPPED = {  # `WORKER_*` settings that nothing here reads, and what to do inste
 
 
 def unread_settings(environment: Mapping[str, str]) -> list[str]:
-    """Return which `WORKER_*` settings are set and read by nobody: a sentence each."""
+    """Return a sentence for each `WORKER_*` setting that is set and not read."""
     return [f"{name} is not read here: {instead}." for name, instead in DROPPED.items() if environment.get(name)]

@@ -1,7 +1,7 @@
-"""The drafter `backend`: an agent of the operator's own, by its dotted path.
+"""The drafter `backend`: the operator's own agent, by its dotted path.
 
 `module:attr` or `module.attr` is an instance with `run(task, *, working_dir)`, a class of such, or a factory; the
-latter two are called without arguments. What `run` returns has the answer as `stdout`.
+latter two are called without arguments. The result of `run` has the answer as `stdout`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class StructuredAgentTask:
-    """What a backend is asked; its names and shape are a contract with backends."""
+    """A question to a backend; its names and shape are a contract with backends."""
 
     name: str
     prompt: str
@@ -52,15 +52,15 @@ class StructuredAgentTask:
 
 
 class AgentBackend(Protocol):
-    """What the dotted path has to lead to."""
+    """The interface of the object at the dotted path."""
 
     def run(self, task: StructuredAgentTask, *, working_dir: Path) -> Any:
-        """Work on `task`; the answer is the attribute `stdout` of what is returned."""
+        """Work on `task`; the answer is the attribute `stdout` of the result."""
         ...
 
 
 class BackendDrafter:
-    """Asks the backend that the settings name, in a thread of its own that is left behind when it takes too long."""
+    """Asks the configured backend, in a separate thread that is abandoned when it takes too long."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -100,13 +100,13 @@ class BackendDrafter:
                 named = self._settings.cli_working_dir
                 here = check_out(named, base, Path(directory) / "tree") if named else Path(directory)
                 found.put((self._backend.run(task, working_dir=here), None))
-        except BaseException as error:  # SystemExit too: somebody waits for what becomes of it
+        except BaseException as error:  # SystemExit, too: another thread waits for the result
             log.warning("backend failed", extra={"error": type(error).__name__})
             found.put((None, error))
 
 
 def load(path: str) -> AgentBackend:
-    """Find the backend at a dotted path; raises WrongDrafter with one sentence."""
+    """Return the backend at a dotted path. Raises WrongDrafter with one sentence."""
     try:
         found = _attribute(path)
         backend: AgentBackend = found if _is_backend(found) else found()

@@ -1,4 +1,4 @@
-"""What drafters have in common: one question, one answer, an error that may be shown."""
+"""Common parts of drafters: one question, one answer, and an error that may be shown."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 FOLDERS = "planner-draft-"  # begins the names of those that drafters work in
 MAX_ERROR = 500
 MAX_ANSWER = 1024 * 1024  # characters or bytes: more than any plan needs
-READ_FOR_ERROR = 4096  # what an error is made of
-MAX_STDERR = 2000  # characters that are kept of what a call that succeeded said there
+READ_FOR_ERROR = 4096  # characters that are read for an error
+MAX_STDERR = 2000  # characters of standard error that are kept of a successful call
 MAX_WORDS = 64  # of a command that are shown
 MAX_WORD = 200
-CHARACTERS_A_TOKEN = 4  # where nobody counted
-STOPPED = "stopped"  # the error of a call that was given up because nobody wants its answer any more
+CHARACTERS_A_TOKEN = 4  # for uncounted tokens
+STOPPED = "stopped"  # the error of a call that was given up because its answer is no longer wanted
 
 Stop = Callable[[], bool]
 
@@ -36,13 +36,10 @@ class WrongDrafter(PlannerError):
 
 
 class Drafter(Protocol):
-    """Whom a worker asks for a draft."""
+    """Answers questions of a worker for drafts."""
 
     def ask(self, question: Consult, stop: Stop) -> Drafted:
-        """Answer `question`; gives up soon after `stop` says so.
-
-        What goes wrong outside stands in the answer.
-        """
+        """Answer `question`; gives up soon after `stop` returns True. External errors are in the answer."""
         ...
 
 
@@ -65,23 +62,23 @@ class Stopwatch:
         command: Iterable[Any] = (),
         stderr: str = "",
     ) -> Drafted:
-        """Make the answer of a call that succeeded, without the `secrets` and what is surely one."""
+        """Return the answer of a successful call, without the `secrets` and texts that are surely secret."""
         words, noise = mask_command(command, secrets), mask_stderr(stderr, secrets)
         return Drafted(mask(output, secrets), None, tokens, int(self.passed_s * 1000), words, noise)
 
     def failure(self, why: str, tokens: int, secrets: tuple[str, ...] = ()) -> Drafted:
-        """Make the answer of a call that failed; `why` comes from outside, and is made harmless and short."""
+        """Return the answer of a failed call; `why` comes from outside, and is sanitised and truncated."""
         error = fit_redacted(why[:READ_FOR_ERROR], MAX_ERROR, secrets)
         return Drafted(None, error or "failed without a word", tokens, int(self.passed_s * 1000))
 
 
 def estimate(*texts: str) -> int:
-    """Guess the tokens of `texts`; a call that nobody counted is not for free."""
+    """Return a guess of the tokens in `texts`; an uncounted call is not free."""
     return -(-sum(map(len, texts)) // CHARACTERS_A_TOKEN)
 
 
 def mask_command(command: Iterable[Any], secrets: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Tell a command without the known secrets, and without words after an option that is named like one."""
+    """Return a command without the known secrets, and without words after options that are named like secrets."""
     words: list[str] = []
     before = ""
     for word in map(str, list(command)[:MAX_WORDS]):
@@ -92,18 +89,18 @@ def mask_command(command: Iterable[Any], secrets: tuple[str, ...] = ()) -> tuple
 
 
 def mask_stderr(stderr: str, secrets: tuple[str, ...] = ()) -> str:
-    """Keep the end of what was said beside the answer, without secrets and instructions."""
+    """Return the end of standard error, without secrets and instructions."""
     return fit_redacted(redact(stderr, secrets)[-MAX_STDERR:], MAX_STDERR, secrets, several_lines)
 
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:
-    """Return the values that the operator keeps from everybody else."""
+    """Return the operator's secret values."""
     known = [*(settings.cli_env or {}).values(), *filter(None, [settings.llm_api_key])]
     return tuple(value.get_secret_value() for value in known)
 
 
 def place_fault(directory: Path | None) -> str | None:
-    """Return what is wrong with a working directory; None where nothing is."""
+    """Return the fault of a working directory; None if it has none."""
     if directory is None or (directory / ".git").exists():
         return None
     return f"{directory} is not a git repository" if directory.is_dir() else f"{directory} is no directory"

@@ -1,6 +1,6 @@
-"""Where a drafter works: a repository of its own, at the commit that its goal begins at.
+"""The working directory of a drafter: a separate repository at the base commit of its goal.
 
-It shares the objects of the repository that the operator named, writes nothing into that, and goes with the question.
+It shares the objects of the operator's repository, writes nothing into that, and is deleted with the question.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")
 
 
 def check_out(place: Path, base: str | None, tree: Path) -> Path:
-    """Check the commit `base` of the repository `place` out as `tree`.
+    """Check out the commit `base` of the repository `place` as `tree`.
 
-    Returns `place` where there is no base, and where it is no commit of the repository, which is logged.
+    Returns `place` if there is no base. An unknown base is logged, and `place` is returned, too.
     """
     if base is None:
         return place

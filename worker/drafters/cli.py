@@ -1,8 +1,8 @@
 """The drafter `cli`: an agent's command line as the operator configured it.
 
-A goal has no word in it. No shell. The prompt goes to standard input, the answer comes from standard output. It runs in
-an empty directory, or in a checkout of the one git repository that the operator named, with few variables, and ends
-with everything that it started.
+It contains no word of a goal, and runs without a shell. The prompt goes to standard input, the answer comes from
+standard output. It runs in an empty directory, or in a checkout of the operator's git repository, with few variables.
+At its end all of its processes are stopped.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ log = logging.getLogger("planner.drafters")
 SCHEMA_FILE, SCHEMA = "{schema_file}", "{schema}"
 LOOK_S = 0.5  # between two looks whether the answer is still wanted
 TOO_LONG = f"it printed more than {MAX_ANSWER} bytes"
-MAX_NOISE = 64 * MAX_ANSWER  # of standard error: agents tell there what they do
+MAX_NOISE = 64 * MAX_ANSWER  # of standard error: agents report their progress there
 
 
 class CliDrafter:
-    """Asks the command that the settings name."""
+    """Asks the configured command."""
 
     command_setting = "PLANNER_CLI_COMMAND"
 
@@ -116,7 +116,7 @@ class CliDrafter:
         return self._read(question, ended, watch, argv)
 
     def _read(self, question: Consult, ended: JobResult, watch: Stopwatch, argv: Sequence[str]) -> Drafted:
-        """Read what was printed; where nobody counted the tokens they are guessed."""
+        """Return the answer in the output; uncounted tokens are estimated."""
         name = self._settings.cli_output
         if name == "text" and is_envelope(ended.stdout):
             name = "claude"
@@ -136,7 +136,10 @@ class CliDrafter:
         return basic_environment() | self._env
 
     def _argv(self, schema: Mapping[str, object] | None, file: Path) -> list[str]:
-        """Put the schema or its file in; without one its word goes, and the option before it that would take it."""
+        """Return the command with the schema or its file.
+
+        Without a schema its word is left out, with the option before it.
+        """
         argv = [self._program, *self._settings.cli_command[1:]]
         if schema is not None:
             text = codec.dumps(strict_form(schema) or dict(schema))
@@ -152,14 +155,14 @@ class CliDrafter:
 
 
 class StopCheck:
-    """Says whether an answer is still wanted; asks each LOOK_S."""
+    """Reports whether an answer is still wanted; asks at most every LOOK_S."""
 
     def __init__(self, stop: Stop) -> None:
         self._stop = stop
         self._looked = time.monotonic()
 
     def __call__(self) -> bool:
-        """Return what was heard last."""
+        """Return whether the answer is wanted, by the last question."""
         if time.monotonic() - self._looked < LOOK_S:
             return True
         self._looked = time.monotonic()

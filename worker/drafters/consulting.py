@@ -34,7 +34,7 @@ log = logging.getLogger("planner.drafters")
 
 KEPT_S = 7 * 86_400
 LOST = "the worker that asked died"
-TRIES = 10  # at writing down what was paid for
+TRIES = 10  # to record a paid answer
 PAUSE_S = 1.0
 
 
@@ -44,17 +44,17 @@ class Consulting:
     def __init__(self, client: Redis, settings: Settings) -> None:
         self._client = client
         self._settings = settings
-        self.drafters: dict[str, Drafter] = {}  # by name, each made when it is first asked
+        self.drafters: dict[str, Drafter] = {}  # by name, each created with its first question
 
     @property
     def patience_ms(self) -> int:
-        """How long a plan waits for its drafter at the most."""
+        """Maximum time that a plan waits for its drafter, in ms."""
         here = self._settings
         longest = max(here.llm_timeout_s, here.cli_timeout_s, here.planning_timeout_seconds)
         return int(1000 * (longest * here.planning_max_attempts + GRACE_S))
 
     def setting(self, goal: Goal) -> Setting | Rejected:
-        """Return what surrounds `goal`, as `setting_of` does."""
+        """Return the setting of `goal`, as `setting_of` does."""
         return setting_of(goal, self._settings)
 
     def may_ask(self, goal: Goal) -> bool:
@@ -63,7 +63,7 @@ class Consulting:
         return isinstance(setting, Setting) and setting.drafter not in (NONE, QUEUE)
 
     def identity(self, drafter: str) -> str:
-        """Say who `drafter` is and as what it is run: another model or command drafts otherwise."""
+        """Return the identity of `drafter` with its configuration: another model or command drafts differently."""
         here = self._settings
         run_as: dict[str, tuple[object, ...]] = {
             "http": (here.llm_model, here.llm_base_url),
@@ -81,7 +81,7 @@ class Consulting:
         question: Consult,
         stop: Callable[[], bool],
     ) -> Drafted:
-        """Ask the question of this number, or take the answer that was recorded."""
+        """Ask the question with this number, or return its recorded answer."""
         if drafter not in self.drafters:
             made = drafter_of(self._settings, drafter)
             assert made is not None  # noqa: S101 (no strategy consults `none` or `queue`)
@@ -107,7 +107,10 @@ USUAL = {GoalKind.TASK: NONE, GoalKind.CAMPAIGN: QUEUE, GoalKind.EVOLUTION: QUEU
 
 
 def setting_of(goal: Goal, settings: Settings) -> Setting | Rejected:
-    """Say who drafts for `goal`, with which options; Rejected where the goal cannot have whom it asks for."""
+    """Return the setting with drafter and options of `goal`.
+
+    Rejected if it may not have the drafter that it asks for.
+    """
     drafter = choose(goal.kind, goal.drafter, settings)
     if isinstance(drafter, FieldError):
         return reject(drafter.code, (drafter,))
@@ -115,9 +118,9 @@ def setting_of(goal: Goal, settings: Settings) -> Setting | Rejected:
 
 
 def choose(kind: GoalKind, asked: str | None, settings: Settings) -> str | FieldError:
-    """Name the drafter of a goal of `kind`, or say why it cannot have one.
+    """Return the drafter of a goal of `kind`, or why it cannot have one.
 
-    That is the one that the goal asks for among those that the operator enabled, else the kind's default.
+    It is the goal's choice among the enabled ones, else the kind's default.
     """
     if kind not in USUAL:
         return NONE if asked in (None, NONE) else _refusal(f"A goal of the kind {kind} is planned without a drafter")
@@ -134,7 +137,7 @@ def _refusal(sentence: str) -> FieldError:
 
 
 def schema_mode(settings: Settings, drafter: str, question: Consult) -> str:
-    """Return how `drafter` is told the schema of a question: native, prompt, or none where there is none."""
+    """Return how `drafter` receives the schema of a question: native, prompt, or none without one."""
     if question.schema is None:
         return "none"
     if settings.planning_schema_mode != "auto":
@@ -161,10 +164,10 @@ class RecordedDrafter:
         self._name = name
 
     def ask(self, plan_id: str, number: int, question: Consult, stop: Stop) -> Drafted:
-        """Answer question `number` about a plan: as it was answered before, or by asking now.
+        """Return the recorded answer to question `number` about a plan, or ask now.
 
-        A question without an answer was somebody's whose answer is lost: that is its answer then. One that was
-        stopped has none.
+        If a question was asked and its answer was lost, the answer is an error. A question that was stopped has no
+        answer.
         """
         key = self._partition.drafts(plan_id)
         if (known := self._begin(key, number, question)) is not None:
@@ -172,7 +175,7 @@ class RecordedDrafter:
         began = time.monotonic()
         answer = self._drafter.ask(question, lambda: self._is_over(stop))
         self._count(answer, time.monotonic() - began)
-        if isinstance(answer.output, str):  # half a surrogate pair has no encoding, and what was paid for is kept
+        if isinstance(answer.output, str):  # half a surrogate pair has no encoding, but a paid answer is kept
             answer = replace(answer, output=answer.output.encode(errors="replace").decode())
         kept = answer if answer.error == STOPPED else self._keep(key, number, answer)
         if self._artifacts:
@@ -186,7 +189,7 @@ class RecordedDrafter:
         HERE.observe(metrics.DRAFTER_SECONDS, seconds, self._name)
 
     def _begin(self, key: str, number: int, question: Consult) -> Drafted | None:
-        """Write down that the question is asked; returns what was answered where it was asked before."""
+        """Record that the question is asked. Returns the earlier answer if it was asked before."""
         digest = hashlib.sha256(codec.canonical([question.prompt, question.schema])).hexdigest()
         pipeline = self._client.pipeline(transaction=True)
         pipeline.hsetnx(key, f"{number}:asked", digest)
@@ -195,14 +198,14 @@ class RecordedDrafter:
         is_new, _, (asked, answer) = pipeline.execute()
         if is_new:
             return None
-        if asked.decode() != digest:  # another release words it otherwise; what was paid for is used all the same
+        if asked.decode() != digest:  # another release has other words; a paid answer is used in any case
             log.warning("draft was asked in other words", extra={"number": number})
         if answer:
             return _answer(answer)
         return self._keep(key, number, Drafted(error=LOST, tokens=estimate(question.prompt)))
 
     def _keep(self, key: str, number: int, answer: Drafted) -> Drafted:
-        """Write the answer down unless there is one; returns the one that stands, for everybody the same."""
+        """Record the answer unless there is one. Returns the recorded one, which is the same for all workers."""
         for left in reversed(range(TRIES)):
             try:
                 pipeline = self._client.pipeline(transaction=True)
@@ -218,7 +221,7 @@ class RecordedDrafter:
 
     @staticmethod
     def _is_over(stop: Stop) -> bool:
-        """Whether nobody wants the answer any more; a server that is away for a moment does not say so."""
+        """Return whether the answer is no longer wanted; a short outage of the server does not count."""
         try:
             return stop()
         except (RedisConnectionError, RedisTimeoutError):
@@ -226,7 +229,7 @@ class RecordedDrafter:
 
 
 def _answer(raw: bytes) -> Drafted:
-    """Read what was written down, by whatever release: fields may be missing, and there may be others."""
+    """Return a recorded answer of any release: fields may be missing or additional."""
     record = codec.loads(raw)
     known = {each.name: record[each.name] for each in fields(Drafted) if each.name in record}
     return Drafted(**known | {"command": tuple(known.get("command", ()))})

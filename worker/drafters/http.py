@@ -1,6 +1,6 @@
 """The drafter `http`: a model behind OpenAI's chat completions, or of another provider.
 
-Providers are those that pydantic-ai knows (extra `llm`). One event loop a question, so that a worker of any pool can
+Providers are those of pydantic-ai (extra `llm`). Each question has its own event loop, so that a worker of any pool can
 ask. The provider's library repeats nothing: calls are repeated here, within the time of the whole answer.
 """
 
@@ -54,7 +54,7 @@ OPENAI = ("openai:", "openai-chat:", "openai-responses:")
 ANOTHER_TIME = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError)
 SCHEMA_FIELD = "response_format"
 NOT_THE_SCHEMA = (ModelAuthenticationError, ModelNotFoundError, ModelContextWindowExceededError)
-MOST = 10**9  # tokens of a call: whoever counts more does not count
+MOST = 10**9  # tokens of a call: a higher count is an error
 
 
 class TooLong(Exception):
@@ -66,7 +66,7 @@ class Unfinished(Exception):
 
 
 class Tally:
-    """Counts the tokens of one question, over all of its calls; guesses where the other side has not counted."""
+    """Counts the tokens of one question, over all of its calls; estimates those that the provider did not count."""
 
     def __init__(self, prompt: str) -> None:
         self._prompt = prompt
@@ -77,23 +77,23 @@ class Tally:
         return self._past + self._guess
 
     def hear(self, answer: str) -> None:
-        """Take note of how much of the answer of the call that goes on has come."""
+        """Record the part of the current answer that has arrived."""
         self._guess = estimate(self._prompt, answer)
 
     def end(self, counted: int) -> None:
-        """Count a call that ended well.
+        """Count a successful call.
 
-        The other side `counted` tokens: 0 where it does not count, and anything where it errs.
+        `counted` are the provider's tokens: 0 if it does not count, possibly wrong otherwise.
         """
         self._past, self._guess = self._past + (counted if 0 < counted <= MOST else self._guess), 0
 
     def fail(self, is_refused: bool) -> None:
-        """Count a call that failed; one that was refused cost nothing."""
+        """Count a failed call; a refused one cost nothing."""
         self._past, self._guess = self._past + (0 if is_refused else self._guess), 0
 
 
 class HttpDrafter:
-    """Asks the model that the settings name."""
+    """Asks the configured model."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -116,7 +116,7 @@ class HttpDrafter:
         return answer
 
     def _model(self) -> Model[Any]:
-        """Make the model with a connection of its own; nothing is sent yet."""
+        """Return the model with a separate connection; nothing is sent yet."""
         name, here = self._settings.llm_model or "", self._settings
         if here.llm_base_url:
             for prefix in OPENAI:
@@ -131,7 +131,7 @@ class HttpDrafter:
         return make(api_key=self._key)
 
     async def _watched(self, question: Consult, stop: Stop, watch: Stopwatch, tally: Tally) -> Drafted:
-        """Wait for the answer, for the end of the time, and for `stop`, whatever comes first."""
+        """Wait for the first of the answer, the timeout and `stop`."""
         limit = self._settings.llm_timeout_s
         asking = asyncio.create_task(self._answer(question, watch, tally))
         try:
@@ -159,7 +159,7 @@ class HttpDrafter:
             return watch.failure(f"{type(error).__name__}: {error}", int(tally), self._secrets)
 
     async def _repeated(self, model: Model[Any], question: Consult, watch: Stopwatch, tally: Tally) -> str:
-        """Call until there is an answer; raises the last error when it is of no use or no time to call again."""
+        """Call until there is an answer. Raises the last error if a retry is useless or too late."""
         asked = _parameters(model, question) if self._has_native_schema else ModelRequestParameters()
         pauses = count()
         while True:
@@ -177,18 +177,18 @@ class HttpDrafter:
             await asyncio.sleep(pause)
 
     def _is_about_the_schema(self, error: Exception, asked: ModelRequestParameters) -> bool:
-        """Return whether the endpoint may answer when it is not given the schema, which then stands in the prompt."""
+        """Return whether the endpoint may answer without the schema, which is then only in the prompt."""
         if not asked.output_object or self._settings.planning_schema_mode != "auto":
             return False
         if isinstance(error, ModelHTTPError) and SCHEMA_FIELD in str(error.body):
-            return True  # whatever its status: llama-cpp-python's server says 500
+            return True  # for any status: llama-cpp-python's server returns 500
         return isinstance(error, ModelRequestRejectedError) and not isinstance(error, NOT_THE_SCHEMA)
 
     async def _call(self, model: Model[Any], prompt: str, asked: ModelRequestParameters, tally: Tally) -> str:
         here = self._settings
         settings = ModelSettings(max_tokens=here.llm_max_output_tokens, timeout=here.llm_timeout_s, max_retries=0)
         messages = [ModelRequest.user_text_prompt(prompt)]
-        tally.hear("")  # the prompt is paid for, whatever comes
+        tally.hear("")  # the prompt is paid for in any case
         if here.llm_stream:
             async with model_request_stream(
                 model, messages, model_settings=settings, model_request_parameters=asked
@@ -216,7 +216,7 @@ class HttpDrafter:
 
 
 def _parameters(model: Model[Any], question: Consult) -> ModelRequestParameters:
-    """Ask for JSON of the schema where the model can be held to one."""
+    """Return a request for JSON by the schema, if the model supports it."""
     if question.schema is None or not model.profile.get("supports_json_schema_output", False):
         return ModelRequestParameters()
     strict = strict_form(question.schema)
@@ -232,7 +232,7 @@ def _text(response: ModelResponse) -> str:
 
 
 def _pause(error: Exception, repeated: int, most: int) -> float | None:
-    """Return how many seconds to wait before the next call; None where that would be no use."""
+    """Return the seconds until the next call; None if a retry is useless."""
     if repeated >= most or not isinstance(error, ANOTHER_TIME):
         return None
     retry_after: float | None = error.retry_after

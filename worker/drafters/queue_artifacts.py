@@ -1,7 +1,7 @@
-"""Keeps what controllers are asked for drafts, and what they answer, beside the questions that a worker asks itself.
+"""Stores questions to controllers for drafts, and their answers, with those that a worker asks itself.
 
-A question is known from the commit that sends it until its answer comes. No answer is kept whose question another
-worker sent.
+A question is known from the commit that sends it until its answer. Answers to questions of other workers are not
+stored.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from worker.drafters.artifacts import Artifacts
 from worker.drafters.base import secrets_of
 from worker.settings.settings import Settings
 
-MOST_OPEN = 100  # questions that are known at a time; the oldest go first
+MOST_OPEN = 100  # questions that are remembered; the oldest are dropped first
 MARK = b'"type":"DRAFT"'
 
 
 class QueueArtifacts:
-    """Keeps the drafts of one engine, for the operator."""
+    """Stores the drafts of one engine for the operator."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._asked: OrderedDict[tuple[str, str], tuple[int, Consult]] = OrderedDict()
 
     def note(self, plan_id: str, messages: Iterable[Any], dispatches: Iterable[Dispatch]) -> None:
-        """Keep the answers among `messages` that were asked for, and the questions among `dispatches`."""
+        """Store the expected answers among `messages`, and the questions among `dispatches`."""
         for message in messages:
             if isinstance(message, Report) and (known := self._asked.pop((plan_id, message.outcome.step_id), None)):
                 self._keep(plan_id, *known, message)
