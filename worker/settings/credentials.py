@@ -1,8 +1,7 @@
-"""Where secrets come from, and how they leave the environment.
+"""The sources of secrets, and their removal from the environment, which other processes of the same user can read.
 
-Other processes of the same user can read that. A secret setting NAME is a variable of that name, a file that NAME_FILE
-names, or a member of the JSON object that is read from the descriptor PLANNER_SECRETS_FD (`--secrets-fd`), such as
-{"PLANNER_REDIS_URL": "redis://..."}.
+A secret setting NAME is a variable of that name, or the file in NAME_FILE. It can also be a member of the JSON object
+from the descriptor PLANNER_SECRETS_FD (`--secrets-fd`), such as {"PLANNER_REDIS_URL": "redis://..."}.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ MAX_BYTES = 256 * 1024  # of a file or a descriptor
 DUMPABLE = 4  # of prctl
 NAMED_LIKE_SECRETS = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|DSN|AUTH(?!ORS?(?:_|$))", re.IGNORECASE)
 
-_kept: dict[str, str] = {}  # of this process: what came by descriptor, and what was taken out of the environment
+_kept: dict[str, str] = {}  # of this process: secrets from the descriptor, and those removed from the environment
 _files_read: set[Path] = set()
 
 
@@ -43,7 +42,7 @@ class WrongSecrets(Exception):
 
 
 def read() -> dict[str, str]:
-    """Return the secrets by their variables, whichever way they came; raises WrongSecrets.
+    """Return the secrets by their variables, from all sources. Raises WrongSecrets.
 
     A descriptor is read at the first call, and closed.
     """
@@ -61,10 +60,10 @@ def read() -> dict[str, str]:
 
 
 def protect() -> None:
-    """Take the secrets out of this process's environment, and close its memory.
+    """Remove the secrets from this process's environment, and protect its memory.
 
-    Processes of its user could read both. They stay known to `read`. To be called after each exec; a process that is
-    forked off inherits it.
+    Processes of its user could read both. `read` still returns them. Call it after each exec; a forked process inherits
+    it.
     """
     _kept.update(read())
     _files_read.update(files())
@@ -76,22 +75,19 @@ def protect() -> None:
 
 
 def with_server(url: str | None) -> dict[str, str]:
-    """Return the secrets by their variables, to hand them on; `url` is that of the server, where one was given."""
+    """Return the secrets by their variables, for another process; `url` is that of the server, if given."""
     return {**read(), **({"PLANNER_REDIS_URL": url} if url else {})}
 
 
 def hand_on(environment: Mapping[str, str], secrets: Mapping[str, str]) -> tuple[dict[str, str], int]:
-    """Return an environment without secrets, and the descriptor that carries them.
-
-    A process of ours inherits both.
-    """
+    """Return an environment without secrets, and the descriptor with them; a process of ours inherits both."""
     number = _written(secrets)
     kept = {name: value for name, value in environment.items() if name not in NAMES | FILES}
     return kept | {DESCRIPTOR: str(number)}, number
 
 
 def files() -> Iterator[Path]:
-    """Name the files that secrets are, or were, read from."""
+    """Yield the files that secrets are, or were, read from."""
     yield from _files_read.union(Path(path).absolute() for name in FILES if (path := os.environ.get(name)))
 
 
@@ -133,7 +129,7 @@ def _descriptor(number: str, wrong: list[str]) -> dict[str, str]:
 
 
 def _written(secrets: Mapping[str, str]) -> int:
-    """Write secrets where only whoever inherits the descriptor finds them."""
+    """Return a descriptor with the secrets that only processes with the descriptor can read."""
     if hasattr(os, "memfd_create"):
         number = os.memfd_create("secrets", 0)
     else:
@@ -146,7 +142,7 @@ def _written(secrets: Mapping[str, str]) -> int:
 
 
 def _wipe() -> None:
-    """Overwrite secrets in the block of variables that this process was started with: it stays as it was otherwise."""
+    """Overwrite secrets in the variables that this process was started with: that block of memory stays otherwise."""
     for name in list(os.environ):
         if NAMED_LIKE_SECRETS.search(name):
             os.environ[name] = os.environ[name]  # a copy, for the one in the block goes

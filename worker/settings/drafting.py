@@ -1,4 +1,4 @@
-"""The settings of drafters, and of what strategies do with their drafts."""
+"""The settings of drafters, and of strategies for their drafts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OURS = frozenset(  # no business of a strategy
 
 
 def _planning(name: str) -> AliasChoices:
-    """The variable of a planning setting, and its other name, `WORKER_*`."""
+    """Return the variable of a planning setting, and its other name, `WORKER_*`."""
     return _old(f"PLANNING_{name}", name)
 
 
@@ -180,7 +180,7 @@ class DraftingSettings(FromEnvironment):
 
     @property
     def planning(self) -> dict[str, Any]:
-        """What a strategy is told of PLANNER_PLANNING_*, by the short names in lower case.
+        """The options PLANNER_PLANNING_* for strategies, by their short names in lower case.
 
         `schema_in_prompt` follows from the schema mode.
         """
@@ -190,7 +190,7 @@ class DraftingSettings(FromEnvironment):
 
 
 def missing(settings: DraftingSettings) -> list[str]:
-    """Return what is not set that the enabled drafters need: a sentence each."""
+    """Return a sentence for each missing setting of the enabled drafters."""
     model = settings.llm_model
     needs = (
         ("http", bool(model), "PLANNER_LLM_MODEL: the drafter http needs the name of a model."),

@@ -1,4 +1,4 @@
-"""A model whose fields are read from variables of the environment, where nobody gives them."""
+"""A model whose fields are read from variables of the environment, if they are not given."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ class FromEnvironment(BaseModel):
 
     @classmethod
     def variables(cls, name: str) -> tuple[str, ...]:
-        """Name the variables that set a field, its own first."""
+        """Return the variables that set a field, its own first."""
         alias = cls.model_fields[name].validation_alias
         return tuple(map(str, alias.choices)) if isinstance(alias, AliasChoices) else (PREFIX + name.upper(),)

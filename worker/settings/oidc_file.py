@@ -1,6 +1,6 @@
-"""PLANNER_OIDC_FILE: whose OIDC tokens are exchanged for keys, and what those keys may do (docs/security.md).
+"""PLANNER_OIDC_FILE: the issuers of OIDC tokens, and the rights of the keys for them (docs/security.md).
 
-Read once, at start; a wrong file stops it with one sentence per mistake.
+It is read once, at the start; a wrong file stops the start with one sentence for each mistake.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class WrongIssuers(PlannerError):
 
 
 def _text(value: Any) -> Any:
-    """Take a number as it stands in TOML for the text that tokens have."""
+    """Return a number in TOML as the text that tokens have."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -63,7 +63,7 @@ class Issuer(BaseModel):
     events: tuple[Event, ...] = ()  # what began the job; any but ONLY_NAMED without one
 
     def mistakes(self) -> Iterator[str]:
-        """Say what makes it unsafe, or of no use."""
+        """Yield the faults that make it unsafe or useless."""
         if not is_safe_url(self.iss, self.iss):
             yield f"iss: {self.iss!r} is no https URL (http is for an issuer on this machine's loopback alone)"
         own = {_place(self.iss)} | ({GITHUB} if self.kind == "github" else set())
@@ -79,7 +79,7 @@ class Issuer(BaseModel):
 
 
 def _place(url: str) -> str:
-    """Return host and port of a URL; empty where it has none, or is none."""
+    """Return host and port of a URL; empty if it has none, or is none."""
     try:
         return urlsplit(url).netloc
     except ValueError:
@@ -87,7 +87,7 @@ def _place(url: str) -> str:
 
 
 def is_safe_url(url: str, issuer: str) -> bool:
-    """Return whether an issuer's keys may be asked for at `url`: by https, or where it is on this machine by http."""
+    """Return whether an issuer's keys may be fetched from `url`: over https, or over http on this machine."""
     try:
         parts = urlsplit(url)
         port_is_one = parts.port is None or parts.port > 0
@@ -108,7 +108,7 @@ def _is_here(url: str) -> bool:
 
 @lru_cache(maxsize=8)
 def issuers(path: Path | None) -> tuple[Issuer, ...]:
-    """Read the issuers of the file at `path`; raises WrongIssuers with one sentence per mistake."""
+    """Return the issuers in the file at `path`. Raises WrongIssuers with one sentence for each mistake."""
     if path is None:
         return ()
     try:
@@ -119,7 +119,7 @@ def issuers(path: Path | None) -> tuple[Issuer, ...]:
 
 
 def issuers_of(text: str) -> tuple[Issuer, ...]:
-    """Read issuers; raises WrongIssuers with one sentence per mistake."""
+    """Return the issuers in a text. Raises WrongIssuers with one sentence for each mistake."""
     try:
         file = _File.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:

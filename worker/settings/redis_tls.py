@@ -1,6 +1,6 @@
-"""TLS to Redis: the options of every connection to it, of the store and of the broker alike.
+"""TLS for Redis: the options of all connections, to the store and to the broker.
 
-They stand in the query of the URL, where redis-py and kombu both read them, so that no client can be made without them.
+They are in the query of the URL, which redis-py and kombu both read, so that no client can be made without them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ OFF = re.compile("false|no|0|f|n", re.IGNORECASE)
 
 
 def is_secure(url: str) -> bool:
-    """Whether a URL of Redis asks for TLS."""
+    """Return whether a URL of Redis requires TLS."""
     return url.startswith(SCHEMES)
 
 
 def with_tls(url: str, ca: Path | None, certificate: Path | None, key: Path | None) -> str:
-    """Write the options of TLS into the query of a URL that asks for it; the server is verified unless that says not.
+    """Return a URL with the options of TLS in its query, if it requires TLS; the server is verified by default.
 
-    Raises ValueError with a sentence where the options cannot be used.
+    Raises ValueError with a sentence if the options cannot be used.
     """
     if not is_secure(url):
         return url
@@ -51,7 +51,7 @@ def with_tls(url: str, ca: Path | None, certificate: Path | None, key: Path | No
 
 
 def options(url: str) -> dict[str, Any]:
-    """Return the options of TLS that a URL has, as redis-py takes them; none where it asks for no TLS."""
+    """Return the options of TLS in a URL for redis-py; empty without TLS."""
     found = parse_url(f"rediss://localhost?{urlsplit(url).query}") if is_secure(url) else {}
     return {name: value for name, value in found.items() if name in KNOWN}
 
@@ -66,7 +66,7 @@ def warn(url: str) -> None:
 
 
 def failure(error: BaseException | None) -> ssl.SSLError | None:
-    """Find the failure of TLS behind an error that waiting does not mend; None where there is none."""
+    """Return the permanent failure of TLS behind an error; None if there is none."""
     while error:
         if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
             return error
@@ -75,7 +75,7 @@ def failure(error: BaseException | None) -> ssl.SSLError | None:
 
 
 def _try(given: dict[str, str]) -> None:
-    """Read the files; raises ValueError with a sentence."""
+    """Read the files. Raises ValueError with a sentence."""
     context = ssl.create_default_context()
     try:
         if CA in given:

@@ -27,7 +27,7 @@ HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[^:\[\]]+)(?::(?P<port>\d{1,5}))?
 
 
 class SentinelUrl(NamedTuple):
-    """What such a URL says."""
+    """The parts of such a URL."""
 
     sentinels: tuple[tuple[str, int], ...]
     master: str
@@ -37,12 +37,12 @@ class SentinelUrl(NamedTuple):
 
 
 def is_watched(url: str) -> bool:
-    """Whether `url` names sentinels instead of a server."""
+    """Return whether `url` names sentinels instead of a server."""
     return url.startswith(SCHEMES)
 
 
 def parse(url: str) -> SentinelUrl:
-    """Read such a URL; raises ValueError with a sentence."""
+    """Return the parts of such a URL. Raises ValueError with a sentence."""
     found = URL.fullmatch(url)
     hosts = [HOST.fullmatch(host) for host in found["hosts"].split(",")] if found else []
     if not found or not all(hosts):
@@ -57,10 +57,7 @@ def parse(url: str) -> SentinelUrl:
 
 
 def connect(url: str, **options: Any) -> Redis:
-    """Make a client of whichever server is the master at the moment.
-
-    Each new connection asks the sentinels.
-    """
+    """Return a client of the current master. Each new connection asks the sentinels."""
     place = parse(url)
     asking = {name: value for name, value in options.items() if name.startswith("socket_")}
     tls = _tls(url)
@@ -71,7 +68,7 @@ def connect(url: str, **options: Any) -> Redis:
 
 
 def broker_url(url: str) -> str:
-    """Write `url` as kombu reads it; that of a server's port stays as it is."""
+    """Return `url` in the form for kombu; that of a single server is unchanged."""
     if url.startswith("unix://"):
         at = parse_url(url)
         login = _login(at.get("username"), at.get("password"))
@@ -84,7 +81,7 @@ def broker_url(url: str) -> str:
 
 
 def broker_options(url: str) -> dict[str, Any]:
-    """Make the transport options that kombu wants beside the URL."""
+    """Return the transport options for kombu in addition to the URL."""
     if not is_watched(url):
         return {}
     limits = {**_tls(url), "socket_timeout": 2, "socket_connect_timeout": 2, "retry": Retry(NoBackoff(), 0)}

@@ -219,7 +219,7 @@ class ServiceSettings(FromEnvironment):
 
     @property
     def switches(self) -> dict[str, int]:
-        """The limits of new plans that settings set; a setting that is no number switches something off."""
+        """The limits of new plans that settings change; a setting that is no number switches something off."""
         found: dict[str, int] = {}
         for name, field in type(self).model_fields.items():
             extra, value = field.json_schema_extra, getattr(self, name)
@@ -262,18 +262,14 @@ class Settings(TelemetrySettings, DraftingSettings, ServiceSettings):
 
     @property
     def state(self) -> Path:
-        """The folder of `state_dir`; one of this user's own unless set.
-
-        Names in a temporary directory are anybody's.
-        """
+        """The folder of `state_dir`; by default one of this user, because names in a temporary directory are public."""
         return self.state_dir or Path(tempfile.gettempdir()) / f"planner-{os.getuid()}"
 
     @property
     def private(self) -> tuple[Path, ...]:
         """The paths that no agent and no verification may reach.
 
-        What is there is the planner's alone. These are the folders of state, of the embedded server and of kept drafts,
-        and the files of secrets.
+        These are the folders of state, of the embedded server and of kept drafts, and the files of secrets.
         """
         kept = (
             self.state,
@@ -292,7 +288,7 @@ class Settings(TelemetrySettings, DraftingSettings, ServiceSettings):
 
     @property
     def given_redis_url(self) -> str | None:
-        """The server's address where it was set; None for the default."""
+        """The server's configured address; None for the default."""
         return self.redis_url if "redis_url" in self.model_fields_set else None
 
     @property
@@ -302,7 +298,7 @@ class Settings(TelemetrySettings, DraftingSettings, ServiceSettings):
 
 
 def load() -> Settings:
-    """Read the settings; raises WrongSettings with one sentence per wrong value."""
+    """Return the settings. Raises WrongSettings with one sentence for each wrong value."""
     fields = list(Settings.model_fields)
     known = {
         *ELSEWHERE,
@@ -338,7 +334,7 @@ def load() -> Settings:
 
 
 def _secrets() -> dict[str, Any]:
-    """Gather the settings that are secrets, by their fields."""
+    """Return the secret settings by their fields."""
     read = credentials.read()
     names = credentials.VARIABLES.items()
     found = {field: next((read[name] for name in variables if name in read), None) for field, variables in names}
@@ -346,12 +342,12 @@ def _secrets() -> dict[str, Any]:
 
 
 def variables(name: str) -> tuple[str, ...]:
-    """Name the variables that set a field, its own first."""
+    """Return the variables that set a field, its own first."""
     return Settings.variables(name)
 
 
 def _sentence_of(error: ErrorDetails) -> str:
-    """Return what is wrong with a variable, without its value where that is a secret."""
+    """Return the fault of a variable, without its value if that is a secret."""
     place = str(error["loc"][0])
     variable = place if place.isupper() else PREFIX + place.upper()
     shown = "" if variable in credentials.NAMES - URLS else f", not {PASSWORD.sub('//', str(error['input']))!r}"

@@ -1,4 +1,4 @@
-"""The settings of what the planner tells of itself to those who run it."""
+"""The settings of logs, metrics, traces and error reports."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class TelemetrySettings(FromEnvironment):
 
 
 def missing(settings: TelemetrySettings) -> list[str]:
-    """Return what is not installed that the settings need: a sentence."""
-    with suppress(ModuleNotFoundError):  # of a package in which it would lie
+    """Return a sentence for a missing package that the settings need."""
+    with suppress(ModuleNotFoundError):  # of its parent package
         if not settings.tracing or find_spec("opentelemetry.exporter.otlp.proto.http"):
             return []
     return ["PLANNER_TRACING: needs the extra `otel` (pip install 'planner-worker[otel]')."]

@@ -1,7 +1,7 @@
-"""PLANNER_TOOLS_FILE: the contracts and recipes that operators add to the tool catalogue (docs/tools.md).
+"""PLANNER_TOOLS_FILE: the operator's contracts and recipes for the tool catalogue (docs/tools.md).
 
-Read once, at start; a wrong file stops it with one sentence per mistake. Goals never reach this: they select tools,
-operators define them. The file is trusted as a sudoers file is: a contract of `bash -c` runs what follows it.
+It is read once, at the start; a wrong file stops the start with one sentence for each mistake. Goals only select tools,
+operators define them. The file is trusted like a sudoers file: a contract of `bash -c` runs any command.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ToolTable(_Table):
     min_risk: RiskLevel = RiskLevel.LOW
 
     def contract(self, name: str) -> Contract:
-        """Make the contract `name`; options are literal words, with typed places at the most."""
+        """Return the contract `name`; options are literal words, at most with typed places."""
         fields = self.model_dump(exclude={"options", "valued", "positional", "focus", "focus_option"})
         return Contract(
             **fields,
@@ -99,7 +99,7 @@ class ToolTable(_Table):
         )
 
     def mistakes(self) -> Iterator[str]:
-        """Say which fields contradict each other."""
+        """Yield the contradictions between fields."""
         if self.least > self.most:
             yield f"least is {self.least} and most is {self.most}"
         if not set(self.pass_codes) <= set(self.ran_codes):
@@ -131,9 +131,9 @@ class ToolsFile(_Table):
 
 @lru_cache(maxsize=8)
 def catalogue(path: Path | None) -> Catalogue:
-    """Our catalogue with what the file at `path` adds.
+    """Return our catalogue with the additions in the file at `path`.
 
-    Raises WrongTools with one sentence per mistake.
+    Raises WrongTools with one sentence for each mistake.
     """
     if path is None:
         return CATALOGUE
@@ -145,7 +145,7 @@ def catalogue(path: Path | None) -> Catalogue:
 
 
 def catalogue_with(text: str) -> Catalogue:
-    """Our catalogue with what `text` adds; raises WrongTools with one sentence per mistake."""
+    """Return our catalogue with the additions in `text`. Raises WrongTools with one sentence for each mistake."""
     try:
         file = ToolsFile.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
@@ -168,7 +168,7 @@ def catalogue_with(text: str) -> Catalogue:
 
 
 def _unread(file: ToolsFile, made: Catalogue) -> Iterator[str]:
-    """Say which contract does not read its own example, or which other one reads it first."""
+    """Yield the contracts that do not match their own example, or that another one precedes."""
     for name, table in file.tools.items():
         try:
             found = made.match(table.example).tool
@@ -183,7 +183,7 @@ _STEMS = [f"{folder}a{number}" for folder in ("", "tests/test_") for number in r
 
 
 def _broken(made: Catalogue) -> Iterator[str]:
-    """Say which recipe, ours included, has a command that no contract reads."""
+    """Yield the recipes, ours included, with a command that no contract matches."""
     for name, parts in made.recipes.items():
         files = [f"{stem}{suffix}" for part in parts for suffix in part.suffixes for stem in _STEMS]
         try:
@@ -194,6 +194,6 @@ def _broken(made: Catalogue) -> Iterator[str]:
 
 
 def _pattern(option: str) -> str:
-    """Make the regular expression of a literal option with typed places."""
+    """Return the regular expression of a literal option with typed places."""
     pieces = _PLACE.split(option)  # literal, kind, literal, ...
     return "".join(f"(?:{KINDS[piece]})" if at % 2 else re.escape(piece) for at, piece in enumerate(pieces))

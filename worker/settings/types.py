@@ -1,4 +1,4 @@
-"""What a setting may be, where that is more than a number or a word."""
+"""The types of settings that are more than a number or a word."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from worker.settings import sentinel
 
 
 def _readable(url: str) -> str:
-    """Refuse a URL of sentinels that cannot be read, at the start instead of at the first connection."""
+    """Refuse an unreadable URL of sentinels at the start, instead of at the first connection."""
     if sentinel.is_watched(url):
         sentinel.parse(url)
     return url
@@ -28,12 +28,12 @@ def _forbiddable(name: str) -> str:
 
 
 def _names(value: Any) -> Any:
-    """Read names that are separated by commas."""
+    """Return names that are separated by commas."""
     return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
 
 
 def _weights(value: Any) -> Any:
-    """Read `name=number` pairs that are separated by commas."""
+    """Return `name=number` pairs that are separated by commas."""
     if not isinstance(value, str):
         return value
     pairs = [pair.rpartition("=") for pair in value.split(",") if pair.strip()]
@@ -43,7 +43,7 @@ def _weights(value: Any) -> Any:
 
 
 def _argv(value: Any) -> Any:
-    """Read a command: a JSON list of words, or words that are quoted as for a shell, which is never asked."""
+    """Return a command: a JSON list of words, or words with a shell's quotes; no shell is used."""
     if not isinstance(value, str):
         return value
     try:
@@ -54,17 +54,17 @@ def _argv(value: Any) -> Any:
 
 
 def _variables(value: Any) -> Any:
-    """Read a JSON object of texts."""
+    """Return a JSON object of texts."""
     if not isinstance(value, str):
         return value
     try:
         return codec.loads(value)
-    except ValueError:  # whose text would quote what may be a secret
+    except ValueError:  # its text would quote a possible secret
         raise ValueError("is no JSON object") from None
 
 
 def _networks(value: Any) -> Any:
-    """Read addresses and networks that are separated by commas."""
+    """Return addresses and networks that are separated by commas."""
     if not isinstance(value, str):
         return value
     return tuple(ip_network(each, strict=False) for each in filter(None, map(str.strip, value.split(","))))
