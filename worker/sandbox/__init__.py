@@ -1,4 +1,4 @@
-"""Starts programs that are not ours, such as agents and verifications, confined, and ends all that they started.
+"""Starts foreign programs, such as agents and verifications, confined, and stops everything that they started.
 
-`sandbox` decides what a program may reach, `process` runs it, `launcher` is the program between ours and theirs.
+`sandbox` decides on the paths that a program may reach, `process` runs it, `launcher` is the program in between.
 """

@@ -1,7 +1,7 @@
-"""Restricts the calling process to some paths, by Linux's Landlock.
+"""Restricts the calling process to some paths with Linux's Landlock.
 
-It needs no privileges and no namespaces, and holds for good. Nothing but the standard library is imported: the launcher
-needs this before anything else may run.
+It needs no privileges and no namespaces, and cannot be undone. It imports only the standard library, because the
+launcher needs this before anything else may run.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ RIGHTS = {
     "rw": READING | MAKING | WRITE_FILE | REFER | TRUNCATE,
     "dev": READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | IOCTL_DEV,
 }
-# What a kernel knows, by the version of its Landlock. Version 4 added rules for the network, 7 for the audit log.
+# File rights that a kernel knows, by the version of its Landlock. Version 4 added network rules, 7 the audit log.
 FILES_BY_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 SCOPES_SINCE = 6
 
 
 def abi() -> int:
-    """Return the version of Landlock that this kernel offers to this process, 0 where there is none."""
+    """Return the version of Landlock that this kernel offers to this process, 0 if there is none."""
     try:
         return max(0, _call(CREATE_RULESET, None, ctypes.c_size_t(0), ASK_VERSION))
     except (AttributeError, OSError):  # another system, an older kernel, switched off, or forbidden by a filter
@@ -45,10 +45,10 @@ def abi() -> int:
 
 
 def restrict(rules: Iterable[tuple[str, str]]) -> None:
-    """Allow this process and its children nothing but the paths of `rules`.
+    """Allow this process and its children only the paths in `rules`.
 
-    A rule is a path and a key of RIGHTS. With version 6 they cannot signal processes outside either, nor reach their
-    abstract sockets. A path that does not exist is passed over. Raises OSError where the kernel refuses.
+    A rule is a path and a key of RIGHTS. With version 6 they also cannot signal outside processes or reach their
+    abstract sockets. A path that does not exist is skipped. Raises OSError if the kernel refuses.
     """
     version = abi()
     handled = FILES_BY_ABI[max(known for known in FILES_BY_ABI if known <= version)]
@@ -66,12 +66,12 @@ def restrict(rules: Iterable[tuple[str, str]]) -> None:
 
 
 def set_no_new_privileges() -> None:
-    """Make sure that no program run from here gains a right, such as sudo, which this process may become."""
+    """Prevent programs started from here from gaining rights, as with sudo."""
     prctl(NO_NEW_PRIVS, 1)
 
 
 def prctl(option: int, value: int) -> None:
-    """Set an attribute of this process; raises OSError."""
+    """Set an attribute of this process. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -1,7 +1,8 @@
-"""The program between ours and theirs: it starts the other one confined, and ends it with all that it started.
+"""The program between ours and theirs: it starts the other one confined, and stops it with everything that it started.
 
-A process of its own, since Python must not run between fork and exec in a process with threads, and since only the
-nearest ancestor that is a "child subreaper" inherits a daemon whose parent has ended. Imports no library but Python's.
+It is a separate process for two reasons. Python must not run between fork and exec in a process with threads. And only
+the nearest ancestor that is a "child subreaper" inherits a daemon whose parent has ended. Imports only Python's own
+library.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ PARENT_DEATH_SIGNAL, DUMPABLE, DROP_CAPABILITY, SUBREAPER = 1, 4, 24, 36  # of p
 # Of a program that runs as root: about files and users, as an installation needs them; nothing about the machine.
 KEPT_CAPABILITIES = frozenset({0, 1, 2, 3, 4, 5, 6, 7, 10})
 CAPABILITIES = 64  # more than there are
-NOT_RUN = 127  # as a shell says it
+NOT_RUN = 127  # as in shells
 GRACE_S = 2.0  # between the polite signal and the other one
-KILLING_S = 10.0  # after which a process that does not die is left: it hangs in the kernel
+KILLING_S = 10.0  # after this time a process that does not die is left: it hangs in the kernel
 IS_LINUX = sys.platform == "linux"
 
 
 def main(descriptors: list[str]) -> None:
-    """Start the requested program, end all of it, and write how it ended.
+    """Start the requested program, stop all of it, and write its result.
 
-    The request comes by the first of the descriptors, the answer goes to the third. Everything ends when the program
+    The request comes from the first of the descriptors, the answer goes to the third. Everything ends when the program
     ends, at SIGTERM, and when the other side of the second one is closed.
     """
     request, control, status = map(int, descriptors)
@@ -60,7 +61,7 @@ def main(descriptors: list[str]) -> None:
 
 
 def enter(request: int) -> None:
-    """Become the requested program: what is left to do inside of bubblewrap."""
+    """Become the requested program: the part that runs inside of bubblewrap."""
     os.lseek(request, 0, os.SEEK_SET)
     with os.fdopen(request, "rb") as file:
         program = json.load(file)
@@ -96,7 +97,7 @@ def _become(program: dict[str, Any], request: int, ours: tuple[int, ...]) -> Non
 
 
 def _become_user(program: dict[str, Any]) -> None:
-    """Become the user of the request, if it names one: no groups, no capabilities, and no program that brings them."""
+    """Become the user of the request, if it names one: without groups, capabilities and set-uid programs."""
     if not program["user"]:
         return
     uid, gid = program["user"]
@@ -119,7 +120,7 @@ def _confine(program: dict[str, Any]) -> None:
 
 
 def _drop_capabilities(kept: frozenset[int]) -> None:
-    """Have no program that we become hold any but the `kept` ones."""
+    """Drop all capabilities but the `kept` ones for programs that this process becomes."""
     for number in range(CAPABILITIES):
         with contextlib.suppress(OSError):  # there is no such one
             if number not in kept:
@@ -139,7 +140,7 @@ def _say(message: str) -> None:
 
 
 def _wait(child: int, control: int, woken: int, asked: list[int]) -> int | None:
-    """Wait for the child's end and return its code; None when it is to be ended."""
+    """Wait for the child's end and return its code; None when it has to be stopped."""
     while not asked:
         if (code := _reaped(child)) is not None:
             return code
@@ -163,7 +164,7 @@ def _end_politely(child: int, woken: int) -> int:
 
 
 def _reaped(child: int) -> int | None:
-    """Reap whoever has ended; return the code of `child` if that is among them."""
+    """Reap ended children. Return the code of `child` if it is among them."""
     code = None
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -180,8 +181,8 @@ def _drain(woken: int) -> None:
 def _kill_all() -> None:
     """Kill our children until there are none: the children of each become ours.
 
-    One that forks and ends, again and again, is faster than we are. So all get the processor that we are on: while we
-    look at the whole tree and kill it they stand still, and what is killed forks nothing more.
+    A process that forks and ends repeatedly is faster than this one. So all are moved to our processor: they cannot run
+    while this process reads and kills the whole tree, and killed processes fork nothing more.
     """
     deadline = time.monotonic() + KILLING_S
     if IS_LINUX:
@@ -203,7 +204,7 @@ def _kill_all() -> None:
 
 
 def children(parent: int) -> list[int]:
-    """Name the processes that `parent` has started, or inherited, whichever of its threads did."""
+    """Return the processes that any thread of `parent` has started or inherited."""
     try:
         return [pid for thread in os.listdir(f"/proc/{parent}/task") for pid in _children(parent, thread)]  # noqa: PTH208
     except FileNotFoundError:  # such lists are not in every kernel; or it has ended

@@ -1,4 +1,4 @@
-"""Which paths a program may reach: the system, the installations on PATH and what was granted, never what is ours."""
+"""The paths that a program may reach: the system, the installations on PATH, and grants; never the planner's own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - what locks and semaphores of programs are made in
 PASSWORDS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d")
 PROGRAM_FOLDERS = frozenset({"bin", "sbin"})
-BESIDE_ALL = frozenset({"shims", ".bin"})  # of pyenv, asdf, mise and npm: their programs read what is beside
+BESIDE_ALL = frozenset({"shims", ".bin"})  # of pyenv, asdf, mise and npm: their programs read neighbouring files
 BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "include")
 
 
@@ -37,7 +37,10 @@ class PathGrant:
 
     @classmethod
     def parse(cls, text: str) -> PathGrant:
-        """Read `PATH` or `PATH:rw` (`~` is the home); raises WrongPath for one that is not absolute or not there."""
+        """Return the grant in `PATH` or `PATH:rw` (`~` is the home).
+
+        Raises WrongPath for a relative or missing path.
+        """
         name, colon, rights = text.rpartition(":")
         if not colon or rights not in ("r", "rw"):
             name, rights = text, "r"
@@ -50,21 +53,21 @@ class PathGrant:
 
 
 def grants(value: object) -> object:
-    """Read grants that are separated by commas; what is no text stays as it is."""
+    """Return grants that are separated by commas; other types are returned unchanged."""
     if not isinstance(value, str):
         return value
     return tuple(PathGrant.parse(part.strip()) for part in value.split(",") if part.strip())
 
 
 def grants_of(command: Sequence[str]) -> tuple[PathGrant, ...]:
-    """Grant the files that the words of an operator's command name, such as the script that an interpreter runs."""
+    """Return grants for the files in the words of an operator's command, such as the script of an interpreter."""
     return tuple(PathGrant(Path(word)) for word in command if word.startswith("/") and Path(word).is_file())
 
 
 def rules(
     argv: Sequence[str], search: str, granted: Iterable[PathGrant], hidden: Iterable[Path]
 ) -> list[tuple[str, str]]:
-    """List what `argv` may reach, as (path, rights); `search` is its PATH, and nothing of `hidden` is in the list."""
+    """Return the paths for `argv` as (path, rights); `search` is its PATH, and paths in `hidden` are left out."""
     secret = [os.path.realpath(path) for path in (*map(str, hidden), *PASSWORDS)]
     wanted = [(Path(path), READ) for path in SYSTEM]
     wanted += [(path, READ) for path in installations(search)]
@@ -79,9 +82,9 @@ def rules(
 
 
 def visible_parts(place: str, hidden: Sequence[str]) -> Iterator[str]:
-    """Yield `place`, or the largest parts of it that hold nothing `hidden`, since rules cannot take away.
+    """Yield `place`, or its largest parts without anything `hidden`, because rules cannot take rights away.
 
-    Paths are absolute and real. They are plain strings: each run looks at hundreds.
+    Paths are absolute and real. They are plain strings: each run checks hundreds.
     """
     if any(_is_in(place, one) for one in hidden):
         return
@@ -102,7 +105,7 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def installations(search: str) -> Iterator[Path]:
-    """Yield where the programs on the path `search` are installed, and this Python with what it runs."""
+    """Yield the installations of the programs on the path `search`, and this Python with its packages."""
     yield from (Path(sys.prefix), Path(sys.base_prefix))
     for name in filter(os.path.isabs, search.split(os.pathsep)):
         place = Path(os.path.realpath(name))
@@ -126,5 +129,5 @@ def _environment(place: Path) -> Iterator[Path]:
 
 
 def _is_too_wide(place: Path) -> bool:
-    """Whether a folder on PATH is one that people keep other things in."""
+    """Return whether a folder on PATH also contains other things of users."""
     return Path(os.path.realpath(Path.home())).is_relative_to(place) or place == Path(place.anchor)

@@ -1,4 +1,4 @@
-"""Runs a command without a shell, and ends it, with all that it started, with its time, its purpose or its leader."""
+"""Runs a command without a shell, and stops it with all its children at its timeout or when it is no longer wanted."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from worker.sandbox import landlock, launcher
 from worker.sandbox.user import User
 
 POLL_S = 0.05
-ENDING_S = launcher.GRACE_S + launcher.KILLING_S + 3.0  # that the launcher has for ending everything
+ENDING_S = launcher.GRACE_S + launcher.KILLING_S + 3.0  # time for the launcher to stop everything
 TAIL_BYTES = 256 * 1024
-TIMED_OUT = 124  # as timeout(1) says it
-# Not for agents or tests: the planner's own settings and passwords, and what would lead git or pytest astray.
+TIMED_OUT = 124  # as in timeout(1)
+# Not for agents or tests: the planner's settings and passwords, and variables that would mislead git or pytest.
 PRIVATE = (
     *("PLANNER_", "SENTRY_", "REDIS", "VALKEY", "CELERY_", "GIT_", "PYTEST_", "ACTIONS_ID_TOKEN_"),
-    *("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"),  # where keys of a collector stand
+    *("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"),  # they contain keys of a collector
 )
-# For a program that is given only what it needs.
+# For a program with only the necessary variables.
 BASIC_VARIABLES = frozenset(
     {
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ", "TMPDIR"),
@@ -48,16 +48,16 @@ _launchers: set[int] = set()  # that this process has started and not reaped yet
 
 
 class Abandoned(Exception):
-    """The work is not wanted any more; the message says why."""
+    """The work is no longer wanted; the message is the reason."""
 
 
 class TooMuchPrinted(Abandoned):
-    """The command printed more than it may."""
+    """The command printed more than permitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """How a command ended, the ends of both its outputs, and the digest of all of its standard output."""
+    """The result of a command: its exit code, the ends of both outputs, and the digest of its standard output."""
 
     exit_code: int
     stdout: str
@@ -69,7 +69,7 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a command has printed on both its outputs, its code, which an abandoned one has not, and its seconds."""
+    """Both outputs of a command, its exit code (None if it was abandoned), and its time in seconds."""
 
     stdout: IO[bytes]
     stderr: IO[bytes]
@@ -79,7 +79,7 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class ResourceLimits:
-    """What a command may use, in bytes: address space, standard output and error, and how much is kept of those."""
+    """Limits of a command, in bytes: address space, standard output and error, and the kept part of those."""
 
     memory: int | None = None
     stdout: int | None = None
@@ -92,7 +92,7 @@ UNLIMITED = ResourceLimits()
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A command to run in `cwd`, without a shell, until it ends, its time is over, or it is not `wanted` any more."""
+    """A command to run in `cwd`, without a shell, until it ends, its time is over, or it is no longer `wanted`."""
 
     argv: Sequence[str]
     cwd: Path
@@ -100,19 +100,19 @@ class Job:
     wanted: Callable[[], bool]
     stdin: bytes = b""
     merge: bool = False  # whether its standard error goes where its output goes
-    env: Mapping[str, str] | None = None  # all of its environment; ours without what is private unless given
+    env: Mapping[str, str] | None = None  # all of its environment; by default ours without private variables
     limits: ResourceLimits = UNLIMITED
     record: Callable[[Printed], object] | None = None  # is given all that it printed, however it ended
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return its environment."""
+        """Its environment."""
         return dict(environment() if self.env is None else self.env)
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What a command may reach: nothing but `rules` where `landlock` is set; `bwrap` is bubblewrap's command."""
+    """The limits of a command: only `rules` if `landlock` is set; `bwrap` is bubblewrap's command."""
 
     rules: Sequence[tuple[str, str]] = ()
     landlock: bool = False
@@ -125,13 +125,13 @@ UNCONFINED = Confinement(is_confined=False)
 
 
 def environment() -> dict[str, str]:
-    """Return our environment without what is private to us."""
+    """Return our environment without private variables."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(PRIVATE)}
     return kept | WRITES_NO_BYTECODE
 
 
 def basic_environment(more: Collection[str] = ()) -> dict[str, str]:
-    """Return of our environment what every program needs, and the variables that `more` names."""
+    """Return the variables of our environment that every program needs, and those in `more`."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -140,9 +140,9 @@ def basic_environment(more: Collection[str] = ()) -> dict[str, str]:
 
 
 def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None = None) -> JobResult:
-    """Run a command; raises Abandoned, with nothing left running, once it is not wanted.
+    """Run a command. Raises Abandoned, with nothing left running, once it is no longer wanted.
 
-    Its input and output are files in `temporary`: no pipe can fill up, and a forgotten grandchild cannot hold one open.
+    Its input and output are files in `temporary`: no pipe can fill up, and a forgotten grandchild cannot keep one open.
     Raises TooMuchPrinted beyond the job's limits.
     """
     limits = job.limits
@@ -160,7 +160,7 @@ def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None 
         given.write(job.stdin)
         given.seek(0)
         if user:
-            for file in (given, out, err):  # which it may open once more, as /dev/stderr
+            for file in (given, out, err):  # it may open them again, as /dev/stderr
                 os.fchown(file.fileno(), user.uid, user.gid)
         printed = ((out, limits.stdout), (err, limits.stderr))
         started, code = time.monotonic(), None
@@ -183,19 +183,19 @@ def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None 
 
 
 def _file(folder: Path | None) -> IO[bytes]:
-    """Make a file without a name. What is opened once more as /dev/stderr overwrites nothing."""
+    """Return a file without a name. A second open as /dev/stderr overwrites nothing."""
     return TemporaryFile("a+b", dir=folder)
 
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """A command with its launcher, which tells in `status` how the command ended."""
+    """A command with its launcher, which reports its end in `status`."""
 
     process: subprocess.Popen[bytes]
     status: int
 
     def end(self) -> int:
-        """End the launcher, which ends all; return the command's code."""
+        """Stop the launcher, which stops everything. Return the command's code."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -234,7 +234,7 @@ def _launched(
             program.end()
             with _starting:
                 _launchers.discard(process.pid)
-            if process.returncode:  # it did not end by itself: what it watched over is ours now
+            if process.returncode:  # it did not end by itself: its children are ours now
                 _end_orphans()
 
 
@@ -251,7 +251,7 @@ def _wait(
     wanted: Callable[[], bool],
     printed: Sequence[tuple[IO[bytes], int | None]],
 ) -> bool:
-    """Wait for the command's end; False when its time is over."""
+    """Wait for the command's end. Returns False at its timeout."""
     while time.monotonic() < until:
         if any(most is not None and os.fstat(file.fileno()).st_size > most for file, most in printed):
             raise TooMuchPrinted
@@ -264,7 +264,7 @@ def _wait(
 
 
 def _end_orphans() -> None:
-    """Kill the processes that a killed launcher left to us: children in a session neither ours nor a launcher's."""
+    """Kill the processes of a killed launcher: children in a session that is neither ours nor a launcher's."""
     deadline = time.monotonic() + launcher.KILLING_S
     while time.monotonic() < deadline and (orphans := _orphans()):
         for pid in orphans:

@@ -1,4 +1,4 @@
-"""Decides how programs of others are confined on this machine, and runs them."""
+"""Decides how foreign programs are confined on this machine, and runs them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NoSandbox(Exception):
 
 
 class SandboxMode(StrEnum):
-    """Whether foreign programs are confined: where that is possible, at any price, or never."""
+    """When foreign programs are confined: if possible, always, or never."""
 
     AUTO = "auto"
     REQUIRE = "require"
@@ -53,17 +53,17 @@ class SandboxMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """How programs are confined: what they may reach beside the system and their own folder, and what never."""
+    """The confinement of programs: the paths that they may reach in addition to the system, and hidden paths."""
 
     mode: SandboxMode = SandboxMode.AUTO
     grants: tuple[PathGrant, ...] = ()
     hidden: tuple[Path, ...] = ()
-    user: User | None = None  # whom programs run as, where that is not us
-    has_network: bool = True  # else programs have a loopback of their own alone, if this host can give them one
+    user: User | None = None  # user of programs, if it is another one
+    has_network: bool = True  # else programs only have a separate loopback, if this host can provide one
 
     @property
     def isolation(self) -> tuple[str, ...]:
-        """Name what keeps programs apart on this host: `user`, `landlock`, `bwrap`, `no-network`."""
+        """The isolation of programs on this host: `user`, `landlock`, `bwrap`, `no-network`."""
         held = {
             "user": self.user is not None,
             "landlock": self.confines and landlock.abi() > 0,
@@ -78,15 +78,18 @@ class Sandbox:
 
     @property
     def confines(self) -> bool:
-        """Whether programs are confined at all on this machine."""
+        """Whether programs are confined on this machine."""
         return self.mode is not SandboxMode.OFF and bool(landlock.abi() or find_bubblewrap(self.user))
 
     def with_grants(self, *grants: PathGrant) -> Sandbox:
-        """Return a sandbox whose programs may reach more."""
+        """Return a sandbox with further grants."""
         return replace(self, grants=self.grants + grants)
 
     def check(self) -> None:
-        """Log once what this machine offers; raises NoSandbox with a sentence where that is nothing and must not be."""
+        """Log once the protections of this machine.
+
+        Raises NoSandbox with a sentence if they are required and missing.
+        """
         if self.mode is SandboxMode.OFF:
             _say_once("sandbox_off", 0, None, self.user)
             return
@@ -101,7 +104,7 @@ class Sandbox:
     def run(self, job: Job, *, writable: Sequence[Path] = (), readable: Sequence[Path] = ()) -> JobResult:
         """Run `job`, which may write to `writable` and to a temporary folder.
 
-        The folder is TMPDIR, and HOME is in it, with links to what is granted of the real one. Raises NoSandbox.
+        The folder is TMPDIR, and contains HOME with links to the granted parts of the real one. Raises NoSandbox.
         """
         self.check()
         given = job.variables
@@ -122,9 +125,9 @@ class Sandbox:
             return process.run(replace(job, env=given), self._confinement(rules, job.cwd, place), place)
 
     def _home(self, home: Path, real: str | None) -> dict[str, str]:
-        """Make a home that holds links to what is granted of the real one, ours or the user's; return its variable.
+        """Create a home with links to the granted parts of the real one, ours or the user's. Return its variable.
 
-        A home that the operator names for this program alone stays.
+        A home that the operator sets for this program stays.
         """
         if real != os.environ.get("HOME"):
             return {}
@@ -163,7 +166,7 @@ def _say_once(event: str, version: int, bwrap: str | None, user: User | None) ->
 
 @contextmanager
 def _temporary() -> Iterator[Path]:
-    """Make a private folder, and remove it whatever a program has done to what is in it."""
+    """Yield a private folder, and remove it regardless of a program's changes to its content."""
     with TemporaryDirectory(prefix="planner-run-", ignore_cleanup_errors=True) as name:
         place = Path(os.path.realpath(name))
         (place / "tmp").mkdir()
@@ -177,13 +180,13 @@ def _temporary() -> Iterator[Path]:
 
 
 def find_bubblewrap(user: User | None = None) -> str | None:
-    """Return bubblewrap where it is installed and can do its work, which is to start us again, for `user`."""
+    """Return bubblewrap if it is installed and can start this Python for `user`."""
     program = shutil.which("bwrap")
     return program if program and _works(program, BASE, user) else None
 
 
 def can_cut_network(user: User | None = None) -> bool:
-    """Whether bubblewrap can give programs of `user` a loopback of their own, and nothing beside it."""
+    """Return whether bubblewrap can give programs of `user` only a separate loopback."""
     program = find_bubblewrap(user)
     return program is not None and _works(program, (*BASE, NO_NETWORK), user)
 
@@ -205,9 +208,9 @@ def _works(program: str, options: Sequence[str], user: User | None) -> bool:
 def bubblewrap_command(
     program: str, rules: Iterable[tuple[str, str]], cwd: str, temporary: str, then: Sequence[str]
 ) -> list[str]:
-    """Lay out the bubblewrap_command that sees only `rules`, and `temporary` as /tmp too, and becomes `then`."""
+    """Return the command of bubblewrap that sees only `rules`, and `temporary` also as /tmp, and becomes `then`."""
     words = [program, *BASE, "--proc", "/proc", "--dev", "/dev", "--bind", temporary, "/tmp"]  # noqa: S108
-    for path, kind in sorted(rules, key=lambda rule: rule[0].count("/")):  # a folder before what lies in it
+    for path, kind in sorted(rules, key=lambda rule: rule[0].count("/")):  # a folder before its contents
         if path.startswith(MADE) or kind == DEVICE or not os.path.exists(path):  # noqa: PTH110
             continue
         words += ["--bind" if kind == WRITE else "--ro-bind", path, path]

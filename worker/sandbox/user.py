@@ -1,4 +1,4 @@
-"""The user that agents and verifications run as: another one where we are root and the operator names it."""
+"""The user that agents and verifications run as: another one if we are root and the operator names it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 LARGEST = 2**32 - 2  # the one above means "no user" to the kernel
-# What we need to hand files over, to read and remove what was left, to become another user, and to kill what is theirs.
+# Needed to change owners, to read and remove leftovers, to become another user, and to kill its processes.
 NEEDED = {0: "CHOWN", 1: "DAC_OVERRIDE", 3: "FOWNER", 5: "KILL", 6: "SETGID", 7: "SETUID"}
 PASSABLE = 0o711  # a folder of ours with a folder of theirs in it: they can go through, and see nothing else
 PROBE_S = 30.0
@@ -27,7 +27,7 @@ class WrongUser(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """An ordinary user; `home` is None for a number that has no name here."""
+    """An ordinary user; `home` is None for a number without a name here."""
 
     name: str
     uid: int
@@ -36,7 +36,7 @@ class User:
 
     @classmethod
     def find(cls, name: str) -> User:
-        """Look up a user by name or number; raises WrongUser for one that we cannot run programs as."""
+        """Return a user by name or number. Raises WrongUser if programs cannot run as it."""
         if os.geteuid() != 0:
             raise WrongUser(f"{name}: only root can run programs as another user, and this runs as uid {os.geteuid()}.")
         user = cls._known(name)
@@ -67,12 +67,12 @@ class User:
 
     @property
     def spawn_options(self) -> Mapping[str, Any]:
-        """Return what subprocess needs to start a program as this user."""
+        """The arguments of subprocess to start a program as this user."""
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the variables that tell a program who its user is."""
+        """The variables that contain the name of the user."""
         return {"USER": self.name, "LOGNAME": self.name}
 
     def reaches(self, folder: str) -> bool:
@@ -84,9 +84,9 @@ class User:
         return done.returncode == 0
 
     def own(self, top: Path) -> None:
-        """Make all that lies at `top`, which we have written, this user's.
+        """Make this user the owner of everything at `top`, which we have written.
 
-        No link is followed. A file with another name elsewhere is left: we write none, so somebody else did.
+        No link is followed. A file with another hard link is left alone: we make none, so another process did.
         """
         for _, folders, files, handle in os.fwalk(top):
             os.chown(handle, self.uid, self.gid)
@@ -97,7 +97,7 @@ class User:
 
 
 def _missing_capabilities() -> str:
-    """Name the capabilities that we need and do not have, as in a container that drops them."""
+    """Return the capabilities that we need and lack, as in a container that drops them."""
     if sys.platform != "linux":
         return ""
     lines = Path("/proc/self/status").read_text().splitlines()
