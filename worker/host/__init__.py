@@ -1,1 +1,1 @@
-"""What a process needs of its machine: files, terminal, git, a server of its own."""
+"""A process's needs from its machine: files, terminal, git, an embedded server."""

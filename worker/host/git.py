@@ -1,7 +1,7 @@
-"""Git as a program: no shell, a bare environment, our configuration, a fixed author.
+"""Runs git: without a shell, with a minimal environment, our configuration and a fixed author.
 
-A repository's own settings are read where git is run in it, but none of them can run a program or reach a network: what
-could is set on the command line, which counts more.
+A repository's own settings are read. None of them can run a program or reach a network: such settings are set on the
+command line, which has priority.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TIMEOUT_S = 300
 AUTHOR = {"NAME": "planner controller", "EMAIL": "controller@planner.invalid"}
 PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")  # what git needs of our environment, which holds secrets
 SETTINGS = (
-    # What would run a program of somebody else's.
+    # Settings that could run a foreign program.
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.sshCommand=false",
@@ -25,7 +25,7 @@ SETTINGS = (
     "gpg.program=false",
     "log.showSignature=false",
     "init.templateDir=",
-    # What would change the bytes of a file, or which files we see.
+    # Settings that change the bytes of a file, or the visible files.
     "core.attributesFile=/dev/null",
     "core.excludesFile=/dev/null",
     "core.autocrlf=false",
@@ -35,7 +35,7 @@ SETTINGS = (
     "core.quotePath=false",
     "submodule.recurse=false",
     "fetch.recurseSubmodules=false",
-    # What would work on its own account, or refuse a repository because another user owns it.
+    # Settings that start work by themselves, or refuse a repository of another user.
     "commit.gpgSign=false",
     "gc.auto=0",
     "maintenance.auto=false",
@@ -65,7 +65,7 @@ class GitError(Exception):
 
 
 class Git:
-    """Git bound to one directory, with options before every command; `environment` is added to the bare one."""
+    """Git bound to one directory, with options before every command; `environment` is added to the minimal one."""
 
     def __init__(self, cwd: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
         self._cwd = cwd
@@ -73,7 +73,7 @@ class Git:
         self._environment = {**ENVIRONMENT, **(environment or {})}
 
     def __call__(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
-        """Return what the command prints; raises GitError unless its exit code is `ok`."""
+        """Return the output of the command. Raises GitError unless its exit code is `ok`."""
         kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         done = subprocess.run(  # noqa: S603 - a fixed program; arguments from outside are checked or stand behind `--`
             [*self._words, *args],
@@ -90,11 +90,11 @@ class Git:
         return done.stdout
 
     def beside(self, environment: Mapping[str, str]) -> Git:
-        """Return the same git with more variables in its environment."""
+        """Return the same git with further variables in its environment."""
         found = Git(self._cwd, environment={**self._environment, **environment})
         found._words = self._words
         return found
 
     def line(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> str:
-        """Return the one line that the command prints."""
+        """Return the single output line of the command."""
         return self(*args, stdin=stdin, ok=ok).decode().strip()

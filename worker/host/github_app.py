@@ -1,4 +1,4 @@
-"""Tokens of a GitHub App by installation: each lasts an hour, and is asked for again before its end.
+"""Tokens of a GitHub App by installation: each lasts an hour, and is renewed before its end.
 
 Source: docs.github.com, "Generating an installation access token for a GitHub App".
 """
@@ -32,7 +32,7 @@ class GitHubApp:
     installation: int
 
     def token(self, ask: Callable[[str, str], Any]) -> str:
-        """Return a token that lasts for some minutes at least; raises NoAppToken, and what `ask` does.
+        """Return a token that lasts for at least some minutes. Raises NoAppToken, and the errors of `ask`.
 
         `ask` sends an empty POST to a path of the API with a bearer token, and returns the answer's JSON.
         """
@@ -51,7 +51,7 @@ class GitHubApp:
         return token
 
     def _signed(self) -> str:
-        """Return the App's own token, which is good for the next request alone."""
+        """Return the App's own token, which is for the next request only."""
         try:
             import jwt
         except ImportError as error:

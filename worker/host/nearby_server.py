@@ -1,4 +1,4 @@
-"""Where `planner up` leaves what its user's other commands need: its server's address, its gateway's, and a key."""
+"""The files that `planner up` leaves for its user's other commands: addresses of server and gateway, and a key."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FOUND = re.compile(r"redis://planner:[\w-]+@127\.0\.0\.1:\d+/0")
 
 
 def make_private(data_dir: Path) -> None:
-    """Make the directory, readable for its owner alone; also one that is there already."""
+    """Create the directory with access for its owner only; an existing one is changed."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     data_dir.chmod(0o700)
 
 
 def password(data_dir: Path) -> str:
-    """Return the server's password: a random one that is kept, so that a URL stays good over restarts."""
+    """Return the server's password: random and stored, so that a URL stays valid after restarts."""
     file = data_dir / PASSWORD
     if not file.exists():
         write(file, secrets.token_urlsafe(24))
@@ -37,18 +37,18 @@ def write(file: Path, text: str) -> None:
 
 
 def url(data_dir: Path) -> str | None:
-    """Return the URL of the server that runs there; None where none does, or where it is another user's."""
+    """Return the URL of the running server; None if there is none, or if it belongs to another user."""
     text = _read(data_dir / URL)
     return text if text and FOUND.fullmatch(text) else None
 
 
 def api_key(data_dir: Path, gateway_url: str) -> str | None:
-    """Return the key for the gateway that runs there, which nobody else is shown; None where it is another one."""
+    """Return the key for the gateway at this URL; None if the stored key is for another one."""
     return _read(data_dir / API_KEY) if _read(data_dir / GATEWAY_URL) == gateway_url else None
 
 
 def _read(file: Path) -> str | None:
-    """Read a file of this user's, or of root's."""
+    """Return a file of this user or of root."""
     try:
         return file.read_text().strip() if file.stat().st_uid in (os.geteuid(), 0) else None
     except OSError:
@@ -56,7 +56,7 @@ def _read(file: Path) -> str | None:
 
 
 def listen(port: int) -> socket.socket:
-    """Listen at a port of this machine alone; at another one where that is taken."""
+    """Return a socket that listens at a port of this machine only; if the port is taken, at another one."""
     try:
         return socket.create_server(("127.0.0.1", port))
     except OSError:

@@ -1,7 +1,6 @@
-"""Reads files that somebody else names or wrote: regular ones only, no larger than agreed, and through no link.
+"""Reads files that others named or wrote: only regular ones, of limited size, and without following links.
 
-A link would give away a file that its author cannot
-read; a pipe would make the reader wait for ever.
+A link could reveal a file that its author cannot read; a pipe could block the reader for ever.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class UnreadableFile(OSError):
-    """This is not a file that can be read; `strerror` says why in words that a person understands."""
+    """This is no readable file; `strerror` is the reason in plain words."""
 
 
 def read(path: Path, most: int) -> bytes:
-    """Read a file of at most `most` bytes; raises OSError.
+    """Return a file of at most `most` bytes. Raises OSError.
 
-    No part of a relative path is a link, since all of it may belong to a repository; of an absolute one the last is
-    none, and the folders above are the operator's own.
+    No part of a relative path may be a link, because all of it may belong to a repository. Of an absolute path only the
+    last part must not be one; the folders above are the operator's.
     """
     above, below = _split(path)
     with folder(above, below[:-1]) as handle:
@@ -36,7 +35,7 @@ def read(path: Path, most: int) -> bytes:
 
 @contextmanager
 def open_folder(path: Path) -> Iterator[int]:
-    """Open a folder by the same rule; raises OSError."""
+    """Open a folder by the same rule. Raises OSError."""
     with folder(*_split(path)) as handle:
         yield handle
 
@@ -48,7 +47,7 @@ def _split(path: Path) -> tuple[Path, list[bytes]]:
 
 
 def is_file(name: str) -> bool:
-    """Whether a file has this name; not where nobody may look, or no file can have it."""
+    """Return whether a file with this name exists; False if it may not be checked, or no file can have it."""
     try:
         return Path(name).is_file()
     except OSError:
@@ -56,7 +55,7 @@ def is_file(name: str) -> bool:
 
 
 def is_folder(name: str) -> bool:
-    """Whether a folder has this name, as of `is_file`."""
+    """Return whether a folder with this name exists, as `is_file` does."""
     try:
         return Path(name).is_dir()
     except OSError:
@@ -64,14 +63,14 @@ def is_folder(name: str) -> bool:
 
 
 def read_setting(path: Path, most: int) -> bytes:
-    """Read a file that the operator's settings name, maybe a link as in a mounted ConfigMap; raises OSError."""
+    """Return a file that the operator's settings name, possibly a link as in a mounted ConfigMap. Raises OSError."""
     return read(path.resolve(), most)
 
 
 def read_below(root: Path, path: str, most: int, *, cut: bool = False) -> bytes:
-    """Read the file at `path` below `root`, its first `most` bytes if it may be `cut`; raises OSError.
+    """Return the file at `path` below `root`, truncated to `most` bytes if `cut`. Raises OSError.
 
-    What is above `root` may be a link, nothing below.
+    Parts above `root` may be links, those below may not.
     """
     *folders, name = Path(path).parts or (".",)
     with folder(root, [os.fsencode(part) for part in folders]) as handle:
@@ -79,7 +78,7 @@ def read_below(root: Path, path: str, most: int, *, cut: bool = False) -> bytes:
 
 
 def read_at(handle: int, name: bytes, most: int, *, cut: bool = False) -> bytes:
-    """Read the file `name` in the folder of `handle`; raises OSError."""
+    """Return the file `name` in the folder of `handle`. Raises OSError."""
     with _explained(name, handle):
         number = os.open(name, FILE, dir_fd=handle)
     found = os.fstat(number)
@@ -96,7 +95,7 @@ def read_at(handle: int, name: bytes, most: int, *, cut: bool = False) -> bytes:
 
 @contextmanager
 def folder(root: Path, below: Sequence[bytes] = ()) -> Iterator[int]:
-    """Open `root` and the folders `below` it, of which none may be a link; raises OSError."""
+    """Open `root` and the folders `below` it, which may not be links. Raises OSError."""
     handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for name in below:
@@ -111,7 +110,7 @@ def folder(root: Path, below: Sequence[bytes] = ()) -> Iterator[int]:
 
 @contextmanager
 def _explained(name: bytes, handle: int) -> Iterator[None]:
-    """Put into words what the system says of a link (a loop, or no folder) and of a socket."""
+    """Replace the system's messages about links (a loop, or no folder) and sockets by clear ones."""
     try:
         yield
     except OSError as error:

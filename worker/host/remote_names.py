@@ -1,4 +1,4 @@
-"""Which repository a remote's URL is about, however it is reached."""
+"""Identifies the repository in a remote's URL, for any protocol."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _SCP = re.compile(r"(?:[^@/]+@)?([^:/]+):(?!//)(.+)")
 
 
 def is_of(wanted: str, names: Iterable[str]) -> bool:
-    """Return whether `wanted`, such as `acme/shop` or a URL, is one of the repositories that `names` tell of.
+    """Return whether `wanted`, such as `acme/shop` or a URL, is one of the repositories with these `names`.
 
-    A path of this machine does not say whose a repository is: its last word is compared.
+    A path of this machine does not name an owner, so only its last word is compared.
     """
     asked = place_of(wanted)
     for name in names:
@@ -24,12 +24,12 @@ def is_of(wanted: str, names: Iterable[str]) -> bool:
 
 
 def place_of(name: str) -> str:
-    """Reduce the name or URL of a repository to what is the same however it is reached, such as `host/acme/shop`."""
+    """Return the part of a repository's name or URL that is the same for all protocols, such as `host/acme/shop`."""
     return "/".join(filter(None, host_and_path(name))).casefold()
 
 
 def name_of(url: str) -> str | None:
-    """Return the name that the URL of a remote gives a repository, such as `acme/shop`.
+    """Return the name of a repository in the URL of a remote, such as `acme/shop`.
 
     None for a path of this machine, which is no name for others.
     """
@@ -38,7 +38,7 @@ def name_of(url: str) -> str | None:
 
 
 def host_and_path(name: str) -> tuple[str, str]:
-    """Split the name or URL of a repository into its host, if it tells one, and its path, such as `acme/shop`."""
+    """Return the host in the name or URL of a repository, if there is one, and its path, such as `acme/shop`."""
     host, path = "", name.strip()
     if "://" in path:
         host, _, path = path.partition("://")[2].partition("/")

@@ -1,4 +1,4 @@
-"""Lets SIGTERM and SIGINT end what a program does, but a signal that our parent ignores stays ignored."""
+"""Ends a program's work at SIGTERM and SIGINT; a signal that the parent ignores stays ignored."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ NUMBERS = (signal.SIGTERM, signal.SIGINT)
 def heard(*numbers: signal.Signals) -> list[signal.Signals]:
     """Return those of the signals that this process does not ignore.
 
-    A script starts a command in the background with SIGINT ignored, and nohup one with SIGHUP ignored: Ctrl-C, or the
-    end of the terminal, is not meant for that command.
+    A script starts background commands with SIGINT ignored, and nohup with SIGHUP ignored: such a signal is not meant
+    for them.
     """
     return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 @contextmanager
 def stop_on_signals(stop: threading.Event) -> Iterator[None]:
-    """Let SIGTERM and SIGINT set `stop`, where that is possible: in the main thread.
+    """Set `stop` at SIGTERM and SIGINT, if this is the main thread.
 
-    A thread of its own hears of the signals and sets `stop`. A handler in Python would run in the main thread, and
-    there only once that thread does something: the system may give the signal to another thread while the main thread
-    waits, and a main thread that is just inside `stop.wait` holds the lock for which `stop.set` would wait.
+    A separate thread receives the signals and sets `stop`. A Python handler would run only in the main thread, and only
+    when that does something. The system may deliver the signal to another thread meanwhile. A main thread inside
+    `stop.wait` also holds the lock that `stop.set` needs.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

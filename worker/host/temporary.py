@@ -1,4 +1,4 @@
-"""Names temporary folders after the process that made them, and removes those of processes that are gone."""
+"""Names temporary folders after the process that made them, and removes those of ended processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def exists(pid: int) -> bool:
-    """Whether there is a process of this number; it may be another one than had the number before."""
+    """Return whether there is a process with this id; it may be another one than before."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -24,7 +24,7 @@ def exists(pid: int) -> bool:
 
 
 def start_time(pid: int) -> str | None:
-    """Return when the process of this number began, in a form to be compared; None if there is none."""
+    """Return the start time of the process with this id, in a form for comparisons; None if there is none."""
     with suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     return "" if exists(pid) else None  # where there is no /proc
@@ -34,14 +34,14 @@ REST = re.compile(r"(\d+)-[^-]+")  # behind the host, whose name may go on with 
 
 
 def prefix(kind: str) -> str:
-    """Begin the name of a folder of this process; containers that share the place have processes of their own."""
+    """Return the prefix of folder names of this process; containers that share the place have other process ids."""
     return f"{kind}{socket.gethostname()}-{os.getpid()}-"
 
 
 def remove_left_behind(kind: str, owners: Collection[int] = ()) -> None:
-    """Remove the folders of this `kind` that processes of this host left which were killed.
+    """Remove the folders of this `kind` that killed processes of this host left.
 
-    To be called before this process makes any. Only those are removed that are ours, or belong to one of `owners`.
+    Call it before this process makes any. Only our own folders, or those of one of `owners`, are removed.
     """
     begins = f"{kind}{socket.gethostname()}-"
     for folder in Path(tempfile.gettempdir()).glob(f"{begins}*"):
@@ -52,5 +52,5 @@ def remove_left_behind(kind: str, owners: Collection[int] = ()) -> None:
 
 
 def _is_another(pid: int) -> bool:
-    """Whether another process has this id; ours was that of the one before where a container starts again."""
+    """Return whether another process has this id; after a restart of a container, ours equals the previous one's."""
     return pid != os.getpid() and exists(pid)

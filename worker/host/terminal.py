@@ -1,7 +1,7 @@
-"""What a person's terminal gets to see: everything that a command prints goes through here.
+"""Writes everything that commands print to a person's terminal, without dangerous characters.
 
-Text from outside may hold what steers a terminal: escape sequences, C1 controls, marks that turn the direction of
-writing. None of it is written, whoever forgot to take it out; `tests/unit/test_terminal.py` finds a way round.
+Text from outside may contain escape sequences, C1 controls, and marks that change the direction of writing. None of
+them is written, even if a caller did not remove them; `tests/unit/test_terminal.py` checks that there is no other way.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _CLEAR_LINE = "\r\x1b[2K"
 
 
 class Terminal(Console):
-    """A console that writes nothing that could steer a terminal; its own styles are written."""
+    """A console that writes no character that could control a terminal; its own styles are written."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render, each piece of text made harmless."""
+        """Render with each piece of text made harmless."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else make_harmless(text), style, control)
 
@@ -35,12 +35,12 @@ def line(text: str, *, err: bool = False) -> None:
 
 
 def document(text: str) -> None:
-    """Print JSON, which ends with its own line end."""
+    """Print JSON, which has its own line end."""
     typer.echo(escape_json(text), nl=False)
 
 
 def content(data: bytes) -> None:
-    """Print what is in a file: byte for byte for a program, and harmless on a terminal."""
+    """Print the content of a file: byte for byte for a program, and harmless on a terminal."""
     if sys.stdout.isatty():
         typer.echo(make_harmless(data.decode(errors="replace").expandtabs()), nl=False)
         return
@@ -54,13 +54,13 @@ def confirm(question: str, *, default: bool | None = False) -> bool:
 
 
 def overwrite(text: str = "") -> None:
-    """Write over the terminal's line that is in progress; without a text, clear it."""
+    """Overwrite the current line of the terminal; without a text, clear it."""
     sys.stderr.write(_CLEAR_LINE + make_harmless(text))
     sys.stderr.flush()
 
 
 class JsonOutput:
-    """Stdout as a file that JSON is written to in pieces: byte for byte for a program, harmless on a terminal."""
+    """Stdout as a file for JSON in pieces: byte for byte for a program, harmless on a terminal."""
 
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")(errors="replace")
@@ -68,10 +68,10 @@ class JsonOutput:
         self._is_seen = sys.stdout.isatty()
 
     def write(self, piece: bytes | Any) -> int:
-        """Write a piece; one may end within a character."""
+        """Write a piece, which may end within a character."""
         self._out.write(escape_json(self._decoder.decode(piece)).encode() if self._is_seen else piece)
         return len(piece)
 
     def flush(self) -> None:
-        """Hand on what was written."""
+        """Flush the output."""
         self._out.flush()
