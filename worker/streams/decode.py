@@ -1,7 +1,4 @@
-"""Reads the message of an entry, or the problem that dead-letters it.
-
-Sizes are checked first.
-"""
+"""Reads the message of an entry, or returns the problem that dead-letters it. Sizes are checked first."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ NAMED_BY = {
 
 
 def read_plain_outcome(entry: StreamEntry) -> PlainReport | None:
-    """Read an outcome in the strict form that nearly all have; None where `read_outcome` has to judge it."""
+    """Return an outcome in the usual strict form; None if `read_outcome` has to read it."""
     data = entry.fields.get(b"data")
     if data is None or len(data) > MAX_PLAIN_BYTES:
         return None
@@ -60,7 +57,7 @@ def read_plain_outcome(entry: StreamEntry) -> PlainReport | None:
 
 
 def read_outcome(entry: StreamEntry) -> tuple[str, Report] | Problem:
-    """Read an outcome: the plan that it is about and the report, or the problem where it cannot be read."""
+    """Return the plan and the report of an outcome, or the problem of an unreadable one."""
     data = entry.data
     if data is None:
         return NO_DATA
@@ -83,16 +80,15 @@ def read_outcome(entry: StreamEntry) -> tuple[str, Report] | Problem:
         attempt = int(beside)
     lease = outcome.lease or entry.field("lease")
     raw, entry_id = kept.replace(b"\n", b" ").replace(b"\r", b" "), entry.entry_id.decode()
-    digest = blake2b(raw, digest_size=9).hexdigest()  # of what the log has, so that it can be made again from there
+    digest = blake2b(raw, digest_size=9).hexdigest()  # of the bytes in the log, so that it can be computed again
     return plan_id, Report(outcome, attempt, lease, raw, digest, unknown, entry_id)
 
 
 def _outcome(data: bytes) -> tuple[Outcome, int, bytes]:
-    """Read an outcome; returns it, how many fields of it are unknown, and the bytes that are kept of it.
+    """Return an outcome, the number of its unknown fields, and the bytes to store.
 
-    Those are `data`, unless a number in it is larger than a double holds, which not everyone who reads JSON takes.
-    Numbers of the fields that we know were looked at when they were read, others are looked at where there are any.
-    Raises ValidationError or DecodeError.
+    Those are `data`, unless a number in it is larger than a double: not every JSON reader accepts it. Numbers in known
+    fields are checked when they are read, others only if there are any. Raises ValidationError or DecodeError.
     """
     try:
         outcome = Outcome.model_validate_json(data)
@@ -105,16 +101,13 @@ def _outcome(data: bytes) -> tuple[Outcome, int, bytes]:
     if not unknown and outcome.output is None:
         return outcome, 0, data
     kept = _bounded(data) or data
-    if outcome.output is not None:  # as whoever reads the plan's log will read it: numbers of 64 bits, else doubles
+    if outcome.output is not None:  # as a reader of the plan's log will read it: numbers of 64 bits, else doubles
         outcome = outcome.model_copy(update={"output": codec.loads(kept)["output"]})
     return outcome, unknown, kept
 
 
 def _bounded(data: bytes) -> bytes | None:
-    """Write an outcome again whose numbers are larger than a double holds; None where there is no need.
-
-    Raises DecodeError where it is no JSON.
-    """
+    """Return an outcome again if it has numbers larger than a double; None if it has none. Raises DecodeError."""
     try:
         codec.loads(data)
     except codec.DecodeError:
@@ -126,10 +119,10 @@ def _bounded(data: bytes) -> bytes | None:
 
 
 def read_goal(entry: StreamEntry, max_bytes: int, *, strict: bool = False) -> tuple[Goal, str] | Problem:
-    """Read a goal: the goal with the digest of its body, or the problem where it cannot be read.
+    """Return a goal with the digest of its body, or the problem of an unreadable one.
 
-    With `strict` a value has to have its type, where else "5" is read as a number too; but for the inputs of kinds,
-    which agents write.
+    With `strict` a value must have its type; otherwise "5" is a number, too. The inputs of kinds, which agents write,
+    are exempt.
     """
     data = entry.data
     if data is None:
@@ -154,7 +147,7 @@ def read_goal(entry: StreamEntry, max_bytes: int, *, strict: bool = False) -> tu
 
 
 def _strictly_wrong(data: bytes, body: Any) -> list[ErrorDetails]:
-    """List what is wrong with a goal by its types, and with the inputs of kinds as they are read; 5.0 is an integer."""
+    """Return the type errors of a goal, and errors in the inputs of kinds by the lax rules; 5.0 is an integer."""
     try:
         Goal.model_validate_json(data, strict=True)
     except ValidationError as error:
@@ -174,14 +167,14 @@ def _strictly_wrong(data: bytes, body: Any) -> list[ErrorDetails]:
 
 
 def _of_kind(detail: ErrorDetails) -> bool:
-    """Return whether something is wrong with the input of a kind."""
+    """Return whether an error is in the input of a kind."""
     return bool(detail["loc"]) and detail["loc"][0] in set(GoalKind)
 
 
 def read_goal_name(entry: StreamEntry, max_bytes: int) -> tuple[str, str] | None:
-    """Read the id and the tenant of a goal that does not fit; None where it has no id that can be read.
+    """Return the id and the tenant of an invalid goal; None without a readable id.
 
-    Without a tenant that can be read it is the one whose goals name none.
+    Without a readable tenant it is the default one.
     """
     body: Any = {}
     if entry.data is not None and len(entry.data) <= max_bytes:
@@ -195,9 +188,9 @@ def read_goal_name(entry: StreamEntry, max_bytes: int) -> tuple[str, str] | None
 
 
 def read_command(entry: StreamEntry, *, strict: bool = False) -> Command | Problem:
-    """Read an operator's command; returns the problem where it cannot be one.
+    """Return an operator's command, or the problem of an invalid one.
 
-    With `strict` a value has to have its type. Which scope it has decides who obeys it.
+    With `strict` a value must have its type. The scope of a command decides on the process that obeys it.
     """
     data = entry.data
     if data is None:
@@ -224,7 +217,7 @@ def read_command(entry: StreamEntry, *, strict: bool = False) -> Command | Probl
 
 
 def _not_json_or_unfit(error: ValidationError | codec.DecodeError) -> Problem:
-    """Return what is wrong with a message: it is no JSON, or these fields do not fit."""
+    """Return the problem of a message: it is no JSON, or some fields are invalid."""
     if isinstance(error, codec.DecodeError):
         return Problem.of("invalid_json", f"Not JSON: {error}")
     details = _details(error)
@@ -246,7 +239,7 @@ def _unfit(details: list[ErrorDetails]) -> Problem:
 
 
 def _not_encodable(error: codec.EncodeError) -> Problem:
-    """Say that a message is nested deeper, or has a larger number, than can be kept."""
+    """Return the problem of a message that is nested too deeply, or has too large numbers, to be stored."""
     return Problem.of("invalid_json", f"Cannot be kept: {error}.")
 
 

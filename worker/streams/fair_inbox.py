@@ -1,9 +1,8 @@
-"""The stream of goals, from which tenants take turns: a flood of one does not hold up the others.
+"""The stream of goals with turns for tenants: a flood of one does not delay the others.
 
-Start-time fair queueing: a tenant of weight 2 has two turns where one of weight 1 has one. What waits for its turn
-stays in the stream, pending with the consumer WAITING, so that nothing is lost with a worker, and so that versions
-which know no turns take it over after a while. Goals that need a drafter have turns of their own: they wait until one
-can be asked, and the others do not wait behind them.
+Start-time fair queueing: a tenant of weight 2 has two turns for each turn of a tenant of weight 1. Waiting entries stay
+in the stream, pending with the consumer WAITING. So nothing is lost with a worker, and versions without turns take them
+over after a while. Goals that need a drafter have separate turns, so that other goals do not wait for them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from worker.store.keys import GOALS_DRAFTS, GOALS_TURNS, GROUP, NO_TENANT
 from worker.streams.inbox import BATCH_ENTRIES, Inbox, StreamEntry
 
 WAITING = "turns"  # a consumer's name as no worker has it
-DRAFTING = "-drafts"  # ends the name of a consumer that asks drafters: its goals may take an hour, beside the others
+DRAFTING = "-drafts"  # suffix of a consumer that asks drafters: its goals may take an hour, apart from the others
 READ_S = 0.1  # reads ahead for so long at a time
 READ_ENTRIES = 32  # at once: goals may be large
 NAME = 200  # letters of a tenant's name at most, as goals have it
@@ -28,19 +27,19 @@ NAME = 200  # letters of a tenant's name at most, as goals have it
 
 @dataclass(eq=False, repr=False)
 class FairInbox(Inbox):
-    """An inbox whose entries are taken a few at a time, the tenants of their messages in turn.
+    """An inbox that returns a few entries at a time, with the tenants of their messages in turn.
 
-    `weights` say how many turns a tenant has beside another of weight 1, which are all that are not named.
+    `weights` are the turns of a tenant for each turn of a tenant of weight 1, which is the default.
     """
 
     weights: Mapping[str, float] = field(default_factory=dict)
     turns: ClassVar[str] = GOALS_TURNS
 
     def take(self, most: int = 1, size: int = 1) -> list[StreamEntry]:
-        """Take the entries whose turns are next: at most `most`, and no more once they have `size` bytes.
+        """Return the entries whose turns are next: at most `most`, and no more once they have `size` bytes.
 
-        None where none waits. All that has come is read first, as far as READ_S reaches: it may be another tenant's
-        turn. Where no more has come than may be taken, nobody has to wait.
+        Empty if none waits. New entries are read first, for up to READ_S, because it may be another tenant's turn. If
+        they are few, all are returned without waiting.
         """
         end = time.monotonic() + READ_S
         entries = self.read(READ_ENTRIES)
@@ -52,20 +51,20 @@ class FairInbox(Inbox):
         return self.take_turns(most, size)
 
     def take_turns(self, most: int, size: int) -> list[StreamEntry]:
-        """Take the entries whose turns are next among those that wait."""
+        """Return the entries whose turns are next among the waiting ones."""
         call = ("FCALL", functions.TAKE_TURNS, 2, self.stream, self.turns, GROUP, WAITING, self.consumer, most, size)
         found = functions.call(self.client, *call, *chain.from_iterable(self.weights.items()))
         return [self.entry_of(*each) for each in found]
 
     def have_wait(self, entries: Sequence[StreamEntry]) -> None:
-        """Put entries that were read where those of their tenants wait."""
+        """Add entries to the waiting ones of their tenants."""
         named = [part for entry in entries for part in (entry.entry_id, _tenant(entry))]
         functions.call(self.client, "FCALL", functions.WAIT_TURN, 2, self.stream, self.turns, GROUP, WAITING, *named)
 
     def take_over(self, idle_ms: int) -> int:
-        """Make entries ours that another worker left for `idle_ms`; what waits for its turn is not left.
+        """Take over entries that another worker left for `idle_ms`, but not those that wait for their turn.
 
-        Returns how many, to be read with `after="0"`.
+        Returns their number; read them with `after="0"`.
         """
         turns = next((each for each in (GOALS_TURNS, GOALS_DRAFTS) if self.client.exists(each)), GOALS_TURNS)
         call = ("FCALL", functions.TAKE_OVER, 2, self.stream, turns)
@@ -73,12 +72,12 @@ class FairInbox(Inbox):
 
 
 class DraftInbox(FairInbox):
-    """The goals that wait until a drafter can be asked, which a FairInbox has had wait."""
+    """The goals that wait for a drafter, filled by a FairInbox."""
 
     turns: ClassVar[str] = GOALS_DRAFTS
 
     def take(self, *_: int) -> list[StreamEntry]:
-        """Take the entry whose turn it is, alone: a drafter takes minutes."""
+        """Return the single entry whose turn it is: a drafter takes minutes."""
         return self.take_turns(1, 1)
 
 
@@ -87,7 +86,7 @@ def _are_few(entries: Sequence[StreamEntry], most: int, size: int) -> bool:
 
 
 def _tenant(entry: StreamEntry) -> str:
-    """Name the tenant of a goal; what cannot be read is nobody's, and as such the default tenant's."""
+    """Return the tenant of a goal; the default one for an unreadable goal."""
     try:
         body = codec.loads(entry.data or b"")
     except codec.DecodeError:

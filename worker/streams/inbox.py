@@ -1,7 +1,4 @@
-"""The planner's side of an inbound stream, and its dead stream.
-
-Reading by group, taking over from the dead, dead-lettering.
-"""
+"""The planner's side of an inbound stream with its dead stream: group reads, take-overs, dead-lettering."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from worker.store import functions
 from worker.store.dead import BESIDE, DEAD_DATA_BYTES
 from worker.store.keys import GROUP, stats_of
 
-DEAD_FIELDS = 32  # kept of an entry beside its data
+DEAD_FIELDS = 32  # fields of an entry that are kept in addition to its data
 DEAD_FIELDS_BYTES = 16 * 1024  # of all of them together
 DEAD_PROBLEM_BYTES = 16 * 1024  # of its reason, where the names of fields are a sender's words
 DEAD_TEXT = 500  # letters of each text in that
@@ -40,7 +37,7 @@ RedisCommand = tuple[Any, ...]
 
 
 def worker_name() -> str:
-    """Name this process as a consumer: host, pid and a random part; pids come again."""
+    """Return the consumer name of this process: host, pid and a random part, because pids are reused."""
     return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
@@ -49,7 +46,7 @@ class LeftTooOften(Exception):
 
 
 class StreamEntry(Struct, frozen=True, gc=False):
-    """An entry as it was read; `fields` is empty where it was deleted meanwhile."""
+    """An entry as it was read; `fields` is empty if it was deleted meanwhile."""
 
     stream: str
     entry_id: bytes
@@ -57,23 +54,23 @@ class StreamEntry(Struct, frozen=True, gc=False):
 
     @property
     def data(self) -> bytes | None:
-        """The message, still encoded."""
+        """The encoded message."""
         return self.fields.get(b"data")
 
     @property
     def size(self) -> int:
-        """Bytes of its largest part."""
+        """Size of its largest part, in bytes."""
         return max(map(len, self.fields.values()), default=0)
 
     def field(self, name: str) -> str | None:
-        """A CloudEvents attribute or one of ours beside the message."""
+        """Return a further field of the entry, such as a CloudEvents attribute."""
         value = self.fields.get(name.encode())
         return value.decode(errors="replace") if value else None
 
 
 @dataclass(eq=False, repr=False)
 class Inbox:
-    """One stream and the planner's group on it; both are made where they are missing."""
+    """One stream and the planner's group on it; both are created if they are missing."""
 
     client: Redis
     stream: str
@@ -81,24 +78,24 @@ class Inbox:
     consumer: str
     max_dead: int = MAX_DEAD
     dead_bytes: Callable[[], int] = lambda: DEAD_BYTES
-    _count: int = field(default=BATCH_ENTRIES // 4, init=False)  # of the next batch, until the size of entries is known
+    _count: int = field(default=BATCH_ENTRIES // 4, init=False)  # of the next batch, until sizes are known
     _looked_at: bytes = field(default=b"0-0", init=False)  # up to where `take_over` looked; from there it goes on
 
     def read(self, count: int = BATCH_ENTRIES, block_ms: int | None = None, after: str = ">") -> list[StreamEntry]:
-        """Read new entries, at most `count` and about BATCH_BYTES.
+        """Return new entries, at most `count` and about BATCH_BYTES.
 
-        `after="0"` reads again what is pending here.
+        `after="0"` returns the pending entries of this consumer.
         """
         return self.entries_of(self._in_group(*self.read_command(count, block_ms, after)))
 
     def read_command(self, count: int = BATCH_ENTRIES, block_ms: int | None = None, after: str = ">") -> RedisCommand:
-        """Make the command of `read`; `entries_of` reads its reply."""
+        """Return the command of `read`; `entries_of` decodes its reply."""
         block = () if block_ms is None else ("BLOCK", block_ms)
         wanted = min(count, self._count)
         return ("XREADGROUP", "GROUP", GROUP, self.consumer, "COUNT", wanted, *block, "STREAMS", self.stream, after)
 
     def entries_of(self, reply: Any) -> list[StreamEntry]:
-        """Make entries of the server's reply, and judge by their sizes how many fit into the next batch."""
+        """Return the entries in the server's reply, and adapt the size of the next batch to theirs."""
         entries, total = [], 0
         for entry_id, flat in reply[0][1] if reply else ():
             if flat and len(flat) == 2:  # as nearly always
@@ -113,12 +110,12 @@ class Inbox:
         return entries
 
     def entry_of(self, entry_id: bytes, flat: Sequence[bytes] | None) -> StreamEntry:
-        """Make an entry of the server's reply, which has no fields where it was deleted."""
+        """Return an entry of the server's reply; without fields if it was deleted."""
         values = iter(flat or ())
         return StreamEntry(self.stream, entry_id, dict(zip(values, values, strict=False)))
 
     def _in_group(self, *call: Any) -> Any:
-        """Call what needs the group; makes it first where it is missing."""
+        """Call a command that needs the group; if the group is missing, it is created first."""
         try:
             return functions.call(self.client, *call)
         except ResponseError as error:
@@ -128,7 +125,7 @@ class Inbox:
             return functions.call(self.client, *call)
 
     def create_group(self) -> None:
-        """Make the group at the beginning of the stream, with the stream."""
+        """Create the group at the start of the stream, with the stream."""
         try:
             self._make_group()
         except ResponseError as error:
@@ -145,10 +142,10 @@ class Inbox:
                 raise full from None
 
     def take_over(self, idle_ms: int) -> int:
-        """Make entries ours that another worker left for `idle_ms`.
+        """Take over entries that another worker left for `idle_ms`. Returns their number; read them with `after="0"`.
 
-        Returns how many, to be read with `after="0"`. The server looks at ten batches of what is pending; the next call
-        goes on behind them, and begins anew behind the last. With 0 the first are taken, as each is as good as left.
+        The server examines ten batches of pending entries. The next call continues after them, and starts over after
+        the last. With 0, the first entries are taken, because all count as left.
         """
         start = self._looked_at if idle_ms else b"0-0"
         terms = (idle_ms, start, "COUNT", BATCH_ENTRIES, "JUSTID")
@@ -157,13 +154,13 @@ class Inbox:
 
     @contextmanager
     def renewal(self, entries: Sequence[StreamEntry], every_s: float) -> Iterator[None]:
-        """Keep `entries` of this stream ours while the first is worked on, which may take minutes."""
+        """Keep `entries` of this stream ours during the work on the first, which may take minutes."""
         done = threading.Event()
         ids: Any = [entry.entry_id for entry in entries]
 
         def renew() -> None:
             while not done.wait(every_s):
-                with suppress(RedisError):  # whoever works on it will notice
+                with suppress(RedisError):  # the worker of the entry will notice
                     self.client.xclaim(self.stream, GROUP, self.consumer, 0, ids, justid=True)
 
         thread = threading.Thread(target=renew, name="renew-entry", daemon=True)
@@ -175,11 +172,10 @@ class Inbox:
             thread.join()
 
     def dead_letter(self, entry: StreamEntry, problem: Problem) -> list[RedisCommand]:
-        """Make the commands that move `entry` to the dead stream with its reason.
+        """Return the commands that move `entry` to the dead stream with its reason.
 
-        Its raw bytes go too, cut at 64 kB. The entry's other fields stand beside them, cut at 16 kB, named
-        `entry.<name>`; of its reason 16 kB are kept. The stream keeps about `max_dead` entries and `dead_bytes()`
-        bytes.
+        Its message is truncated to 64 kB. Its other fields are stored as `entry.<name>`, truncated to 16 kB, as is the
+        reason. The stream keeps about `max_dead` entries and `dead_bytes()` bytes.
         """
         raw, beside = entry.data or b"", _beside(entry)
         whole = {**beside, **({DATA: raw[:DEAD_DATA_BYTES]} if DATA in entry.fields else {})} == entry.fields
@@ -199,10 +195,9 @@ class Inbox:
         return [("FCALL", functions.DEAD_LETTER, len(keys), *keys, GROUP, entry.entry_id, *bounds, *fields)]
 
     def count_failure(self, entry: StreamEntry, failures: str, limit: int) -> list[RedisCommand]:
-        """Count a failure against `entry` in the hash `failures`.
+        """Count a failure of `entry` in the hash `failures`; a full server accepts it, too.
 
-        Passes on a full server too. Makes the commands that dead-letter it as poison, and forget the count, once there
-        are `limit` of them; else none.
+        At `limit` failures, returns the commands that dead-letter it as poison and delete the count; else none.
         """
         count = functions.call(self.client, "FCALL", functions.COUNT, 1, failures, entry.entry_id, 1)
         self.client.expire(failures, FAILURES_S)  # who failed and then did not is forgotten
@@ -213,9 +208,9 @@ class Inbox:
 
     @contextmanager
     def counted_try(self, entry: StreamEntry, failures: str, limit: int) -> Iterator[None]:
-        """Count a failure against `entry` in the hash `failures` until the block ends, even if that raises.
+        """Count a failure of `entry` in the hash `failures` until the block ends, even if that raises.
 
-        If the process is killed in the block, the failure stays counted. Raises LeftTooOften where `limit` failures are
+        If the process is killed in the block, the failure stays counted. Raises LeftTooOften if `limit` failures are
         counted already, and deletes the count.
         """
         count = functions.call(self.client, "FCALL", functions.COUNT, 1, failures, entry.entry_id, 1)
@@ -230,27 +225,21 @@ class Inbox:
                 self.client.hdel(failures, entry.entry_id)
 
     def forward(self, entry: StreamEntry, target: str) -> list[RedisCommand]:
-        """Add `entry` as it is to another stream, perhaps of another slot.
-
-        Makes the commands that drop it here.
-        """
+        """Add `entry` unchanged to another stream, perhaps of another slot. Returns the commands that drop it here."""
         flat = [part for pair in entry.fields.items() for part in pair]
         functions.call(self.client, "FCALL", functions.ADD, 1, target, "", *flat)
         return self.drop((entry,))
 
     def give_away(self, entries: Iterable[StreamEntry], consumer: str) -> list[RedisCommand]:
-        """Make the commands that leave `entries` pending with another consumer.
-
-        Each stays in its own stream.
-        """
+        """Return the commands that leave `entries` pending with another consumer, each in its own stream."""
         ids = _by_stream(entries)
         return [("XCLAIM", stream, GROUP, consumer, 0, *those, "JUSTID") for stream, those in ids.items()]
 
     def drop(self, entries: Iterable[StreamEntry]) -> list[RedisCommand]:
-        """Make the commands that delete and acknowledge `entries`, each in its own stream.
+        """Return the commands that delete and acknowledge `entries`, each in its own stream.
 
-        In this order, since a transaction is refused by some servers that are full: what is deleted and still pending
-        is read once more, without fields, and dropped then; what is acknowledged and not deleted would stay for ever.
+        The order matters, because some full servers refuse a transaction. An entry that is deleted and still pending is
+        read again, without fields, and dropped then. An entry that is acknowledged and not deleted would stay for ever.
         """
         commands: list[RedisCommand] = []
         for stream, ids in _by_stream(entries).items():
@@ -266,7 +255,7 @@ def _by_stream(entries: Iterable[StreamEntry]) -> dict[str, list[bytes]]:
 
 
 def short(problem: Problem) -> Problem:
-    """Cut the texts of a problem, and leave out its last errors, so that it fits into DEAD_PROBLEM_BYTES."""
+    """Return a problem with truncated texts and without its last errors, so that it fits into DEAD_PROBLEM_BYTES."""
     kept: list[FieldError] = []
     left = DEAD_PROBLEM_BYTES - 6 * DEAD_TEXT - 1000  # as JSON a letter may take six bytes
     for error in problem.errors:
@@ -280,7 +269,7 @@ def short(problem: Problem) -> Problem:
 
 
 def _beside(entry: StreamEntry) -> dict[bytes, bytes]:
-    """Take the fields beside the data, as far as the dead stream keeps them."""
+    """Return the further fields of an entry, within the limits of the dead stream."""
     kept: dict[bytes, bytes] = {}
     left = DEAD_FIELDS_BYTES
     for name, value in entry.fields.items():

@@ -1,6 +1,6 @@
-"""Releases the claims of a process at its end.
+"""Releases the claims of a process at its end: other workers get its entries at once.
 
-Entries go to others at once, and its names leave the groups.
+Its consumers leave the groups.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from worker.store.keys import GROUP, Partition
 
 log = logging.getLogger("planner.handback")
 
-LONG_AGO_MS = 10**9  # idle time of what is handed back: over every limit, and still a time after 1970
+LONG_AGO_MS = 10**9  # idle time of released entries: above every limit, and still a time after 1970
 FORGOTTEN_MS = 3_600_000  # a consumer that asked for nothing that long; a living one is made again when it reads
 PAGE = 256
 PATIENCE_S = 2.0  # with a store that may be away: its entries are taken over later then
 
 
 def release_claims(settings: Settings, pids: Iterable[int]) -> None:
-    """Let others claim at once what these processes of this host had read.
+    """Let others take over at once the entries that these processes of this host had read.
 
-    A store that is away is left alone.
+    Does nothing if the store is away.
     """
     prefixes = [f"{socket.gethostname()}-{pid}-" for pid in pids]
     places = [(stream, prefix) for stream in _streams(settings.partitions) for prefix in prefixes]
@@ -47,12 +47,12 @@ def release_claims(settings: Settings, pids: Iterable[int]) -> None:
 
 
 def release_own_claims(settings: Settings) -> None:
-    """Release what this very process had read."""
+    """Release the entries that this process had read."""
     release_claims(settings, [os.getpid()])
 
 
 def delete_idle_consumers(client: Redis, partitions: int) -> int:
-    """Delete consumers that were idle for an hour and have nothing pending; returns how many."""
+    """Delete consumers that were idle for an hour and have no pending entries. Returns their number."""
     gone = sum(_tidy(client, stream, FORGOTTEN_MS, "") for stream in _streams(partitions))
     if gone:
         log.info("consumers deleted", extra={"count": gone})
@@ -60,10 +60,9 @@ def delete_idle_consumers(client: Redis, partitions: int) -> int:
 
 
 def date_anew(client: Redis, streams: Iterable[str]) -> None:
-    """Date the pending entries anew that were read at a time to come.
+    """Correct the dates of pending entries that were read at a future time, before the server's clock was set back.
 
-    That was before the server's clock was set back. They would look as if they were read just now, and be taken over
-    from nobody, until that time has come.
+    Otherwise they would look as if they were just read, and not be taken over until that time.
     """
     for stream in streams:
         after = "-"
@@ -83,7 +82,7 @@ def _streams(partitions: int) -> list[str]:
 
 
 def _release(client: Redis, stream: str, prefix: str) -> None:
-    """Make the entries of consumers with this prefix look long forgotten, so that a sweep takes them over."""
+    """Make the entries of consumers with this prefix look long abandoned, so that a sweep takes them over."""
     try:
         consumers: Any = client.xinfo_consumers(stream, GROUP)
     except ResponseError:  # no such stream or group
