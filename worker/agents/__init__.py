@@ -1,5 +1,5 @@
-"""Programs that work for a model: how they are run, what they are told, and how what they print is read.
+"""Programs that work for a model: how they are run, their input, and how their output is read.
 
-Each is a data file beside this module or of the operator's own (docs/agents.md). The controller and the drafters run
-them; neither knows the name of any.
+Each is a data file in this folder or of the operator's own (docs/agents.md). The controller and the drafters run them
+without knowing any by name.
 """

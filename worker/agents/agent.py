@@ -1,4 +1,4 @@
-"""An agent as a data file tells of it: how its program is run, what it may reach, and how what it prints is read."""
+"""An agent from its data file: how its program is run, the paths that it may reach, and how its output is read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_WORD = 128 * 1024 - 1  # bytes of one word of a command, which is Linux's li
 COMMAND = "command"  # the name of an agent that has no data file, only a command
 PROMPT, SCHEMA, STRICT, CHECK = "{prompt}", "{schema}", "{strict_schema}", "{check}"
 FORMS = re.compile(f"{re.escape(SCHEMA)}|{re.escape(STRICT)}")
-# A command of the plan that may stand in a rule of a program's permissions without meaning anything else there.
+# A command of the plan without special meaning in a rule of a program's permissions.
 PLAIN = re.compile(r"[A-Za-z0-9][\w./:=@+ -]*")
 
 
@@ -101,16 +101,16 @@ class Agent(_Table):
 
     @property
     def read(self) -> Reader:
-        """Return what reads its output."""
+        """The reader of its output."""
         return READERS[self.reader]
 
     @property
     def login(self) -> frozenset[str]:
-        """Name the variables that are the agent's alone: verifications do not see them."""
+        """The variables for the agent only: verifications do not see them."""
         return frozenset(self.variables)
 
     def variables_of_run(self, more: Sequence[str] = ()) -> dict[str, str]:
-        """Return its environment, with the variables that are named beside its own."""
+        """Return its environment, with its own variables and the named ones."""
         return basic_environment((*self.variables, *more)) | WRITES_NO_BYTECODE | self.environment
 
     def grants(self) -> tuple[PathGrant, ...]:
@@ -134,11 +134,11 @@ class Agent(_Table):
         strict: str | None = None,
         checks: Sequence[str] = (),
     ) -> list[str]:
-        """Lay out its command; raises WrongAgent where the prompt has to be a word of it and is too long for one.
+        """Return its command. Raises WrongAgent if the prompt must be a word of it and is too long for one.
 
-        A word with `{check}` is there once for each of `checks` that means nothing else in it, and one with `{schema}`
-        or `{strict_schema}` goes, with its option, where that is too long for a word. For one that reads the spec no
-        word is changed.
+        A word with `{check}` is repeated for each of `checks` without special meaning in it. A word with `{schema}` or
+        `{strict_schema}` is left out, with its option, if the schema is too long. If the agent reads the spec, no word
+        is changed.
         """
         options = self.options
         forms = {SCHEMA: schema or "", STRICT: strict or ""}
@@ -161,7 +161,7 @@ class Agent(_Table):
 
 
 def command_agent(command: str) -> Agent | None:
-    """Return the agent that `command` is, split as a shell would; None for an empty one. Raises WrongAgent."""
+    """Return the agent of a `command`, split as a shell would; None for an empty one. Raises WrongAgent."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -170,7 +170,7 @@ def command_agent(command: str) -> Agent | None:
 
 
 def names() -> list[str]:
-    """Name the agents that come with the planner."""
+    """Return the names of the agents that come with the planner."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
@@ -180,10 +180,7 @@ def is_named(text: str) -> bool:
 
 
 def named_agent(text: str, folder: Path | None = None) -> Agent:
-    """Read the agent that is called so, or whose data file lies there; raises WrongAgent.
-
-    A relative path begins at `folder`.
-    """
+    """Return the agent with this name or data file. Raises WrongAgent. A relative path begins at `folder`."""
     if not is_named(text):
         raise WrongAgent(
             f"{text}: there is no such agent; there are {', '.join(names())}, or write the path of a .toml"
@@ -197,7 +194,7 @@ def named_agent(text: str, folder: Path | None = None) -> Agent:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    """Read a data file, on top of the one that it `extends`: tables are added to, the rest is replaced."""
+    """Return a data file merged into the one that it `extends`: tables are merged, other values replaced."""
     try:
         table = tomllib.loads(read(path.resolve(), MAX_BYTES).decode())
     except (OSError, UnicodeDecodeError) as error:

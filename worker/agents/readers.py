@@ -1,7 +1,7 @@
-"""What an agent's program prints, read by its own format: the answer, what it cost, what was denied, what went wrong.
+"""Reads the output of an agent's program by its format: the answer, its cost, denied actions, and errors.
 
-What went wrong is what the program itself says in the fields of its format, and never a word of its model, of the
-repository or of a tool: a test of a rate limiter prints "rate limit exceeded", too.
+An error is only read from the format's own fields, never from texts of the model, the repository or a tool. A test of a
+rate limiter prints "rate limit exceeded", too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from schemas import codec
 from schemas.outcome import Outcome, ReleaseKind
 
 MOST = 10**12
-MAX_TEXT = 4000  # characters of a sentence that is told
+MAX_TEXT = 4000  # characters of a reported sentence
 MAX_DENIED = 20
 DENIED_CHARS = 200
 MAX_NAME, MAX_NUMBERS = 128, 100  # of an evaluation
@@ -25,13 +25,13 @@ REPORTED = frozenset(
     }
 )
 OUTCOME = frozenset(Outcome.model_fields) - {"success"}
-NOTHING = "NOTHING TO CHANGE:"  # what an agent begins its answer with that says why
+NOTHING = "NOTHING TO CHANGE:"  # start of an answer that gives the reason
 CODEX_TOOLS = frozenset({"command_execution", "file_change", "mcp_tool_call", "web_search"})
 
 
 @dataclass(frozen=True, slots=True)
 class AgentError:
-    """What a program says of its own failure; `kind` is its word for it, `status` that of its provider's answer."""
+    """A program's report on its failure; `kind` is its word for it, `status` the status of its provider's answer."""
 
     message: str
     kind: str = ""
@@ -40,13 +40,13 @@ class AgentError:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a program's output says; None is what it does not tell.
+    """The content of a program's output; None for values that it does not report.
 
-    Of `input_tokens`, `cached_tokens` were read from the provider's cache. `tokens_used` leaves those out.
+    Of `input_tokens`, `cached_tokens` were read from the provider's cache. `tokens_used` does not include those.
     """
 
     answer: Any = None
-    is_reported: bool = False  # whether it was named as the answer, so that none of it is talk beside one
+    is_reported: bool = False  # whether the program marked it as the answer, so that all of it counts
     has_begun: bool = True  # whether anything was printed in its format
     tokens_used: int | None = None
     input_tokens: int | None = None
@@ -57,13 +57,13 @@ class Reading:
     tool_calls: int | None = None
     turns: int | None = None
     session: str | None = None
-    denied: tuple[str, ...] = ()  # what it wanted to do and was not allowed to
+    denied: tuple[str, ...] = ()  # actions that it tried and was not allowed to do
     suggestion: str | None = None
     nothing_to_change: str | None = None
-    needs: Mapping[str, Any] | None = None  # a report that names files beside those that it may change
-    evaluation: Mapping[str, float] | None = None  # what it measured of its change
-    released: str | None = None  # why it could not begin or go on, in a report of its own
-    released_kind: str = ReleaseKind.PROVIDER  # whose trouble that is
+    needs: Mapping[str, Any] | None = None  # a report with further files that it needs
+    evaluation: Mapping[str, float] | None = None  # its measurements of the change
+    released: str | None = None  # why it could not begin or continue, by its own report
+    released_kind: str = ReleaseKind.PROVIDER  # the kind of that trouble
     error: AgentError | None = None
 
 
@@ -71,7 +71,7 @@ Reader = Callable[[str], Reading]
 
 
 def text(stdout: str) -> Reading:
-    """Take all that was printed as the answer: JSON if it is an object or a list, else text.
+    """Return the whole output as the answer: JSON if it is an object or a list, else text.
 
     The envelope that Claude Code prints with `--output-format json` is opened.
     """
@@ -79,16 +79,16 @@ def text(stdout: str) -> Reading:
 
 
 def is_envelope(stdout: str) -> bool:
-    """Whether Claude Code's envelope was printed, or with `--verbose` a list that ends with it, and nothing else."""
+    """Return whether the output is Claude Code's envelope, or with `--verbose` a list that ends with it."""
     said = _json(stdout.strip())
     result = said[-1] if isinstance(said, list) and said else said
     return _is(result, "result") and isinstance(result.get("is_error"), bool) and "subtype" in result
 
 
 def report(stdout: str) -> Reading:
-    """Read the report on the last line: flat, or as the JSON of an outcome, which may be all that was printed.
+    """Return the report on the last line: flat, or as the JSON of an outcome, which may be the whole output.
 
-    A JSON object without a word of either is an answer, as `text` reads it.
+    A JSON object with fields of neither is an answer, as `text` reads it.
     """
     last = _json(stdout.rstrip().rpartition("\n")[2])
     if not isinstance(last, dict):
@@ -100,14 +100,14 @@ def report(stdout: str) -> Reading:
 
 
 def _is_outcome(said: Any) -> bool:
-    """Whether this is an outcome: it tells whether it is a success, and has nothing else or another field of one."""
+    """Return whether a value is an outcome: it has `success`, and either nothing else or another field of outcomes."""
     if not isinstance(said, dict) or not isinstance(said.get("success"), bool):
         return False
     return len(said) == 1 or not OUTCOME.isdisjoint(said)
 
 
 def _outcome(said: Mapping[str, Any]) -> Reading:
-    """Read an outcome as its agent reports it: what it says of files and tests is looked up, and not believed."""
+    """Return the reading of an agent's outcome; its statements about files and tests are not used."""
     released, evidence, metrics = (
         found if isinstance(found := said.get(name), dict) else {}
         for name in ("released", "failure_evidence", "metrics")
@@ -141,7 +141,7 @@ def _flat(said: Mapping[str, Any]) -> Reading:
 
 
 def claude(stdout: str) -> Reading:
-    """Read what Claude Code prints with `--output-format json` or `stream-json`."""
+    """Return the reading of Claude Code's `--output-format json` or `stream-json`."""
     messages = list(_objects(stdout.strip()))
     calls, kind, retry = 0, "", None
     for message in messages:
@@ -194,7 +194,7 @@ def _words(given: Any) -> str:
 
 
 def codex(stdout: str) -> Reading:
-    """Read the events that `codex exec --json` prints; what of its errors is no longer the last event it got over."""
+    """Return the reading of `codex exec --json`; an error counts only if it is the last event."""
     found, fresh, cached, printed, calls = Reading(has_begun=False), None, None, None, 0
     denied: list[str] = []
     for event in _objects(stdout):
@@ -236,7 +236,7 @@ def _with_tokens(reading: Reading, fresh: int | None, cached: int | None, printe
 
 
 def _objects(stdout: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects that lines hold; half a line at the beginning of what was kept is none."""
+    """Yield the JSON objects in lines; a truncated line at the start is skipped."""
     for line in stdout.splitlines():
         said = _json(line) if line.startswith(("{", "[")) else None
         yield from (each for each in (said if isinstance(said, list) else [said]) if isinstance(each, dict))
