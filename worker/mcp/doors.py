@@ -1,4 +1,4 @@
-"""How a tool asks the planner: over HTTP, so that rights, limits and errors are those of the doors."""
+"""Sends a tool's requests to the planner over HTTP, so that rights, limits and errors are those of the endpoints."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from schemas import codec
 from tasks.base.errors import PlannerError
 from tasks.text.fields import QUOTE_MARK
 
-TIMEOUT_S = 45.0  # more than a door waits, and a tool asks it to
+TIMEOUT_S = 45.0  # more than the longest wait of an endpoint
 HANDED_ON = ("authorization", "traceparent", "x-request-id")
 
 Key = Callable[[], Awaitable[str]]
 
 
 class Doors:
-    """The doors of a gateway; `client` reaches them, over a network or within this process.
+    """The endpoints of a gateway; `client` reaches them, over a network or within this process.
 
-    Each call shows what `key` returns; without one it shows what its own caller showed.
+    Each call uses the key of `key`; without it, the credentials of its own caller.
     """
 
     def __init__(self, client: httpx.AsyncClient, key: Key | None = None) -> None:
@@ -32,7 +32,7 @@ class Doors:
     async def ask(
         self, context: Context[Any, Any] | None, method: str, path: str, *, body: Any = None, **params: Any
     ) -> httpx.Response:
-        """Return the answer to a request; raises ToolError with a sentence for a refusal."""
+        """Return the answer to a request. Raises ToolError with a sentence for a refusal."""
         try:
             shown = dict(await self._headers(context))
         except PlannerError as error:  # no key can be had
@@ -54,7 +54,7 @@ class Doors:
     async def json(
         self, context: Context[Any, Any] | None, method: str, path: str, *, body: Any = None, **params: Any
     ) -> Any:
-        """Return the JSON of an answer; raises ToolError."""
+        """Return the JSON of an answer. Raises ToolError."""
         return codec.loads((await self.ask(context, method, path, body=body, **params)).content)
 
     async def _headers(self, context: Context[Any, Any] | None) -> Mapping[str, str]:
@@ -65,7 +65,7 @@ class Doors:
 
 
 def _sentence(answer: httpx.Response) -> str:
-    """Return why a door refused, all errors at once."""
+    """Return the reason of a refusal, with all errors."""
     try:
         problem = codec.loads(answer.content)
         errors = [f"{each['pointer'] or '/'}: {each['message']}" for each in problem.get("errors", ())]

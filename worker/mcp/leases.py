@@ -1,4 +1,4 @@
-"""Keeps the attempts that an agent holds while its process lives: agents forget to renew their leases."""
+"""Renews the attempts of an agent while its process lives: agents forget to renew their leases."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from worker.mcp.doors import Doors
 log = logging.getLogger("planner.mcp")
 
 RENEW_S = 15.0  # a quarter of the shortest lease
-OVER = frozenset({"taken", "stale"})  # what a heartbeat answers for an attempt that is another's, or nobody's
+OVER = frozenset({"taken", "stale"})  # answers of a heartbeat for an attempt that is no longer ours
 
 
 class Leases:
-    """The attempts that are held, each by its controller's name."""
+    """The held attempts, each with its controller's name."""
 
     def __init__(self, doors: Doors) -> None:
         self._doors = doors
@@ -31,11 +31,11 @@ class Leases:
             self._held[step["plan_id"], step["step_id"]] = (controller, held)
 
     def forget(self, plan_id: str, step_id: str) -> None:
-        """Renew it no more."""
+        """Stop renewing it."""
         self._held.pop((plan_id, step_id), None)
 
     async def renew_for_ever(self) -> None:
-        """Renew what is held, until cancelled."""
+        """Renew the held attempts until cancelled."""
         while True:
             await asyncio.sleep(RENEW_S)
             for controller in {controller for controller, _ in self._held.values()}:

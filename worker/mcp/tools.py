@@ -1,4 +1,4 @@
-"""The tools and resources that agents are offered, each a call of a door."""
+"""The tools and resources for agents, each a call of an endpoint."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_worl
 
 
 def server_of(doors: Doors, leases: Leases | None = None, controller: str = "mcp") -> MCPServer[Any]:
-    """Make the server of these doors; with `leases` it renews what is claimed, for as long as it runs."""
+    """Return the server for these endpoints; with `leases` it renews claimed steps as long as it runs."""
     tools = Tools(doors, leases, controller)
     server: MCPServer[Any] = MCPServer(
         "planner",
@@ -85,19 +85,19 @@ def _renewing(leases: Leases) -> Callable[[MCPServer[Any]], AbstractAsyncContext
 
 
 def _marked(data: Any, note: str = NOTE) -> dict[str, Any]:
-    """Say of a result who wrote it."""
+    """Return a result with a note on its authors."""
     return {"note": note, "data": data}
 
 
 def _path(plan_id: str) -> str:
-    """Return the address of a plan; raises ToolError for what is no id, which might lead elsewhere."""
+    """Return the address of a plan. Raises ToolError for an invalid id, which might lead elsewhere."""
     if not PLAN_ID.fullmatch(plan_id):
         raise ToolError("This is no id of a plan: those read plan_, as list_plans has them.")
     return f"/v1/plans/{plan_id}"
 
 
 class Tools:
-    """What the tools do; their docstrings are what agents read."""
+    """The functions of the tools; agents read their docstrings."""
 
     def __init__(self, doors: Doors, leases: Leases | None, controller: str) -> None:
         self._doors = doors
