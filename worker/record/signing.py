@@ -1,4 +1,4 @@
-"""Signatures of the heads of logs: an Ed25519 key says that a log had this head, and how many lines its chain had."""
+"""Signatures of the heads of logs: an Ed25519 key confirms that a log had this head, and a chain of this many lines."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Signature(BaseModel):
 
 
 def new_key(path: Path) -> str:
-    """Make a key in a new file that only we can read, and its public half beside it, in `.pub`; returns the key's id.
+    """Create a key in a new private file, and its public half in the file with `.pub` added. Returns the key's id.
 
-    Raises OSError, where the files are there already too.
+    Raises OSError, also if the files exist.
     """
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption())
@@ -70,17 +70,17 @@ def _create(path: Path, data: bytes, mode: int) -> None:
 
 
 def public_path(path: Path) -> Path:
-    """Name the file of the public half of a key."""
+    """Return the file of the public half of a key."""
     return path.with_name(f"{path.name}.pub")
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """Name a key by 16 hex digits of its public half."""
+    """Return the id of a key: 16 hex digits of its public half."""
     return blake2b(key.public_bytes_raw(), digest_size=8).hexdigest()
 
 
 def read_private(data: bytes) -> Ed25519PrivateKey:
-    """Read a private key; raises WrongKey."""
+    """Return a private key. Raises WrongKey."""
     try:
         key = pem.load_pem_private_key(data, None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: it has a password
@@ -91,7 +91,7 @@ def read_private(data: bytes) -> Ed25519PrivateKey:
 
 
 def read_public(data: bytes) -> Ed25519PublicKey:
-    """Read a public key, or the public half of a private one; raises WrongKey."""
+    """Return a public key, or the public half of a private one. Raises WrongKey."""
     if b"PRIVATE KEY" in data:
         return read_private(data).public_key()
     try:
@@ -104,7 +104,7 @@ def read_public(data: bytes) -> Ed25519PublicKey:
 
 
 def sign(key: Ed25519PrivateKey, head: str, lines: int, signed_at: str, plan_id: str | None) -> Signature:
-    """Sign the head of a log."""
+    """Return the signature of the head of a log."""
     unsigned = Signature(
         format=FORMAT,
         format_version=VERSION,
@@ -119,7 +119,7 @@ def sign(key: Ed25519PrivateKey, head: str, lines: int, signed_at: str, plan_id:
 
 
 def read_signature(document: bytes, key: Ed25519PublicKey) -> Signature:
-    """Read a signature that `key` has made; raises WrongSignature."""
+    """Return a signature that `key` has made. Raises WrongSignature."""
     try:
         found = Signature.model_validate_json(document)
     except ValidationError as error:
