@@ -1,6 +1,4 @@
-"""The Celery app: each route is a task, the planner's life cycle a bootstep.
-
-The routes are those of `tasks/routes.py`.
+"""The Celery app: each route of `tasks/routes.py` is a task, and the planner's life cycle is a bootstep.
 
 `celery -A worker worker` runs it; `planner worker` only adds the right flags.
 """
@@ -35,7 +33,7 @@ from worker.telemetry import errors, logs, tracing
 from worker.telemetry.metrics import HERE
 from worker.telemetry.outage import SaidSeldom
 
-WRONG_SETTINGS = 2  # exit code: no restart mends it
+WRONG_SETTINGS = 2  # exit code: a restart does not help
 
 log = logging.getLogger("planner.celery")
 
@@ -46,7 +44,7 @@ def _refuse(error: Exception) -> NoReturn:
 
 
 def celery_settings(url: str) -> dict[str, Any]:
-    """Make what Celery has to be set to for the broker at `url`."""
+    """Return Celery's settings for the broker at `url`."""
     return {
         "broker_url": sentinel.broker_url(url),
         "broker_use_ssl": redis_tls.options(url) or False,  # of sentinels, whose URLs kombu does not read whole
@@ -74,7 +72,7 @@ app.conf.update(
     task_default_queue=GOALS.task,
     task_routes={route.task: {"queue": route.task} for route in ROUTES},
     task_ignore_result=True,
-    task_acks_late=True,  # a wake-up that is lost with its worker comes again; one that comes twice finds nothing to do
+    task_acks_late=True,  # a wake-up of a lost worker is delivered again; a double one finds nothing to do
     task_reject_on_worker_lost=True,
     task_publish_retry=False,
     task_serializer="json",
@@ -91,18 +89,18 @@ app.conf.update(
 )
 app.steps["worker"].add(Ingress)
 
-# A task that a child takes in the very moment in which the pool closes is forgotten by the parent, and the child would
-# wait 30 s until its result is read. Nobody needs the results of ours: 2 s are enough.
+# If a child takes a task in the moment when the pool closes, the parent forgets it, and the child would
+# wait 30 s until its result is read. Our results are not needed: 2 s are enough.
 process_pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 20
 
 
 def _bind(route: Route) -> None:
-    """Make the Celery task of a route; its argument is the number of a partition, where the route has them."""
+    """Create the Celery task of a route; its argument is the number of a partition, if the route has partitions."""
 
     def run(self: Any, *args: int) -> None:
-        """Do what was asked for until its time is over; poller and reader see what is left."""
+        """Do the work until its time is over; poller and reader notice the rest."""
         key, share = Key(route.task, args), float(self.request.get(SHARE) or 1)
-        if solo_pool.HERE.is_used and route.task in solo_pool.SLOW:  # that keeps no worker of one slot from the rest
+        if solo_pool.HERE.is_used and route.task in solo_pool.SLOW:  # it does not block a worker with one slot
             solo_pool.HERE.plan(_try, key, share)
         else:
             _try(key, share)
@@ -111,7 +109,7 @@ def _bind(route: Route) -> None:
 
 
 def _try(key: Key, share: float) -> None:
-    """Do it; where the store goes away under it nothing is lost, and poller and reader report it and wait."""
+    """Do the work; if the store goes away, nothing is lost, and poller and reader report it and wait."""
     try:
         jobs.do(key, share)
     except (NoConnection, TookTooLong) as error:
@@ -165,7 +163,7 @@ def _at_the_end_of_a_child(**_: Any) -> None:
     draft_threads.stop()
     sender.stop()
     tracing.stop()
-    commits.close_all()  # a child ends without what is registered for an interpreter's end
+    commits.close_all()  # a child ends without the functions registered for an interpreter's end
     release.release_own_claims(settings)
 
 

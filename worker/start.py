@@ -1,7 +1,7 @@
-"""The first moments of a process, which ends with 0 when stopped in them.
+"""The first moments of a process, which exits with 0 if it is stopped then.
 
-`planner` starts here, and so does a worker: `python -m worker.start` is `python -m celery` for a planner's worker. Only
-our own signal handler, set before the slow imports, and a signal that waits across fork and exec make that hold.
+`planner` starts here, and so does a worker: `python -m worker.start` is `python -m celery` for a planner's worker. This
+needs our signal handler before the slow imports, and signals that wait across fork and exec.
 """
 
 from __future__ import annotations
@@ -22,16 +22,13 @@ def planner() -> None:
 
 
 def end_well_when_stopped() -> None:
-    """Let SIGTERM end this process with 0 until somebody else handles it.
-
-    Hears of one that came before.
-    """
+    """Exit with 0 at SIGTERM, until another handler is set. A signal that came before is handled, too."""
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 if __name__ == "__main__":
     end_well_when_stopped()
-    for ours in ("schemas", "tasks"):  # before Celery looks into the current folder, which may have some of its own
+    for ours in ("schemas", "tasks"):  # before Celery searches the current folder, which may have the same
         import_module(ours)
     import_module("celery.__main__").main()

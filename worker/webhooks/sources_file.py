@@ -57,7 +57,7 @@ class Scheme(StrEnum):
 
 
 class Allowance(StrEnum):
-    """What is left out unless a rule names it: each may have a plan feed itself, or bring in a stranger's work."""
+    """Events that are ignored unless a rule allows them: they may make a plan feed itself, or contain foreign work."""
 
     FORKS = "forks"
     OWN_BRANCHES = "own_branches"
