@@ -92,7 +92,8 @@ class _Controller:
 def queues(client: Redis, known: Iterable[str] | None = None, partitions: int = 1) -> list[QueueView]:
     """Return every queue, also empty paused ones, with its length, its readers and the age of its first entry.
 
-    If `known` is given, only those queues are read; else the queues that steps of plans in the `partitions` named.
+    If `known` is given, only those queues are read; else the usual ones and those that steps of plans in the
+    `partitions` named.
     """
     return queues_of(client, streams(client, known, partitions))
 
