@@ -34,8 +34,8 @@ class DraftingSettings(FromEnvironment):
     )
     drafter: DrafterName | None = Field(
         default=None,
-        description="who drafts goals that ask for nobody;"
-        " `none` for `task`, `queue` for `campaign` and `evolution` unless set",
+        description="the drafter of goals that name none; `none` for `task`, `queue` for `campaign` and "
+        "`evolution` unless set",
     )
     drafts_at_once: int = Field(
         default=4, ge=1, le=64, description="drafters that a process of a worker asks at a time, each for another goal"
@@ -60,10 +60,10 @@ class DraftingSettings(FromEnvironment):
     )
     cli_output: OutputName = Field(
         default="text",
-        description="what it prints: its answer, or as `claude --output-format json` or `codex --json` do",
+        description="format of its output: its answer, or that of `claude --output-format json` or `codex --json`",
     )
     cli_timeout_s: float = Field(
-        default=1800, gt=0, validation_alias=_old("CLI_TIMEOUT_S", "TIMEOUT_SECONDS"), description="seconds that it has"
+        default=1800, gt=0, validation_alias=_old("CLI_TIMEOUT_S", "TIMEOUT_SECONDS"), description="time limit of a call, in seconds"
     )
     cli_memory_mb: int | None = Field(
         default=None, ge=16, description="its address space; Node reserves far more of it than it uses"
@@ -74,10 +74,10 @@ class DraftingSettings(FromEnvironment):
     cli_env: Variables | None = Field(
         default=None,
         validation_alias=_old("CLI_ENV", "EXTRA_ENV"),
-        description="a JSON object of variables that it is given beside PATH, HOME and the like",
+        description="a JSON object of further variables of its environment, in addition to PATH, HOME and similar ones",
     )
     cli_paths: Grants = Field(
-        default=(), description="paths beside the system's that it may read, `PATH:rw` to write too, with commas"
+        default=(), description="further paths that it may read, `PATH:rw` to write too, separated by commas"
     )
     planning_backend: str | None = Field(
         default=None,
@@ -97,27 +97,27 @@ class DraftingSettings(FromEnvironment):
         description="a file with the JSON Schema that it is given for plans of the kind `evolution`, in place of ours",
     )
     planning_timeout_seconds: float = Field(
-        default=900, gt=0, validation_alias=_planning("TIMEOUT_SECONDS"), description="seconds that it has"
+        default=900, gt=0, validation_alias=_planning("TIMEOUT_SECONDS"), description="time limit of a call, in seconds"
     )
     planning_max_attempts: int = Field(
         default=2, ge=1, le=10, validation_alias=_planning("MAX_ATTEMPTS"), description="questions for one draft"
     )
     planning_validation_mode: Literal["strict", "lenient", "none"] = Field(
-        default="lenient", validation_alias=_planning("VALIDATION_MODE"), description="what a draft must be like"
+        default="lenient", validation_alias=_planning("VALIDATION_MODE"), description="rule for a draft with mistakes"
     )
     planning_schema_mode: Literal["auto", "native", "prompt", "none"] = Field(
         default="auto",
         validation_alias=_old("PLANNING_SCHEMA_MODE", "CODEX_SCHEMA_MODE"),
-        description="how a drafter is told the schema: by its interface, in the prompt, or both where it can",
+        description="how a drafter receives the schema: by its interface, in the prompt, or both if it can",
     )
     planning_fallback: Literal["template", "reject"] = Field(
-        default="template", description="what becomes of a `task` or a `campaign` whose draft is of no use"
+        default="template", description="the result of a `task` or a `campaign` with an unusable draft"
     )
     planning_max_clarifications: int = Field(
         default=5, ge=1, le=20, description="answers of a person after which a `campaign` that is still unclear ends"
     )
     planning_max_replans: int = Field(
-        default=1, ge=0, le=5, description="times that a `campaign` which is stuck is planned anew"
+        default=1, ge=0, le=5, description="times that a stuck `campaign` is planned again"
     )
     planning_quorum: int = Field(
         default=3, ge=1, le=4, description="modes of an exploration that must come to something, else memory counts"
@@ -126,12 +126,12 @@ class DraftingSettings(FromEnvironment):
         default=10, ge=0, le=100, description="remembered failures that count for a `campaign`"
     )
     planning_gap_protected: Literal["action", "file"] = Field(
-        default="action", description="what a `gap_report` leaves out where an action names a protected file"
+        default="action", description="the part that a `gap_report` leaves out if an action names a protected file"
     )
     planning_gap_checks: CheckNames | None = Field(
         default=None,
-        description="the tools that check the files of a `gap_report` in Python, separated by commas; unset: those "
-        "that the goal's manifests configure, and where it brings none ruff-check,pyright",
+        description="tools that check the files of a `gap_report` in Python, separated by commas; unset: those in"
+        " the goal's manifests, or ruff-check,pyright without manifests",
     )
     planning_gap_high_risk: Literal["failed", "exhausted"] = Field(
         default="failed", description="the gaps of a `gap_report` that are of high risk because of their past"
@@ -155,7 +155,7 @@ class DraftingSettings(FromEnvironment):
         default=6,
         ge=0,
         validation_alias=_planning("TRAJECTORY_MAX_RAW_STEPS"),
-        description="commits told one by one",
+        description="commits shown one by one",
     )
     planning_trajectory_summary_model: str | None = Field(
         default=None, validation_alias=_planning("TRAJECTORY_SUMMARY_MODEL"), description="whose summaries count"

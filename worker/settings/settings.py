@@ -32,8 +32,8 @@ class ServiceSettings(FromEnvironment):
 
     redis_ca_file: Path | None = Field(
         default=None,
-        description="certificates of the authorities that may have signed the server's, in PEM, beside those of the"
-        " system: for `rediss://`, of the broker too",
+        description="certificates of the authorities that may have signed the server's, in PEM, in addition to "
+        "those of the system: for `rediss://`, of the broker too",
     )
     redis_cert_file: Path | None = Field(
         default=None, description="certificate that is shown to a server which asks clients for one"
@@ -48,8 +48,8 @@ class ServiceSettings(FromEnvironment):
     api_key: SecretStr | None = Field(default=None, description="the key that it is shown, `pk_...`")
     id_token: SecretStr | None = Field(
         default=None,
-        description="an OIDC token of GitLab CI, which the gateway exchanges for a key;"
-        " a job of GitHub Actions that may write `id-token` asks for one itself",
+        description="an OIDC token of GitLab CI, which the gateway exchanges for a key; a job of GitHub Actions "
+        "with `id-token: write` gets its own",
     )
     oidc_audience: str | None = Field(
         default=None, description="the audience that such a job asks for; PLANNER_URL unless set"
@@ -75,7 +75,7 @@ class ServiceSettings(FromEnvironment):
     )
     require_report: bool = Field(
         default=False,
-        description="in new plans a tool of tests passes only with a whole report of them, whatever its exit code is",
+        description="in new plans a tool of tests passes only with a whole report of them, for every exit code",
         json_schema_extra={LIMIT: "exit_codes_alone"},
     )
     split_broken_changes: bool = Field(
@@ -86,23 +86,24 @@ class ServiceSettings(FromEnvironment):
     )
     remember_failed_diffs: bool = Field(
         default=True,
-        description="attempts of new plans are told of changes that failed their verification on the same tree",
+        description="attempts of new plans receive changes that failed their verification on the same tree",
         json_schema_extra={LIMIT: "failed_diffs"},
     )
     remember_flaky_tests: bool = Field(
         default=True,
-        description="new plans know which tests were flaky in earlier ones of the repository, and leave what they find",
+        description="new plans know the flaky tests of earlier plans of the repository, and store theirs",
         json_schema_extra={LIMIT: "flaky_tests"},
     )
     remember_outcomes: bool = Field(
         default=True,
-        description="new plans leave to later ones of the repository what their attempts came to, and read it",
+        description="new plans store the results of their attempts for later plans of the repository, and read "
+        "those of earlier ones",
         json_schema_extra={LIMIT: "outcomes"},
     )
     memory_order: Literal["likely", "risky", "off"] = Field(
         default="likely",
-        description="of steps of a new plan that wait for the same, those start first whose like succeeded more often:"
-        " `likely`; less often: `risky`; or as planned: `off`",
+        description="order of a new plan's steps with the same dependencies: higher success rate first "
+        "(`likely`), lower first (`risky`), or as planned (`off`)",
         json_schema_extra={LIMIT: "memory_order"},
     )
     delivery_wait_s: int = Field(
@@ -121,7 +122,7 @@ class ServiceSettings(FromEnvironment):
     )
     tenant_weights: Weights = Field(
         default={},
-        description="turns that goals of a tenant have beside one turn of each other tenant, such as acme=2,other=0.5",
+        description="turns of a tenant's goals for one turn of each other tenant, such as acme=2,other=0.5",
     )
     tenant_day_tokens: int | None = Field(default=None, ge=1, description="tokens a tenant may use on a day (UTC)")
     repository_day_tokens: int | None = Field(default=None, ge=1, description="tokens a repository may use on a day")
@@ -147,34 +148,34 @@ class ServiceSettings(FromEnvironment):
     events_s: int = Field(default=3600, ge=60, description="seconds for which events are kept, if memory allows")
     keep_diffs: bool = Field(
         default=True,
-        description="keep the diffs that controllers send of what landed; off: only how many lines changed",
+        description="keep the diffs of landed changes that controllers send; off: only the number of changed lines",
     )
-    audit_days: float = Field(default=90, gt=0, description="days for which it is kept who did what (`planner audit`)")
+    audit_days: float = Field(default=90, gt=0, description="days until records of acts are deleted (`planner audit`)")
     claim_idle_s: float = Field(default=30, ge=1, description="seconds until entries of a dead worker are taken over")
     watchdog_s: float = Field(default=60, ge=6, description="seconds of doing nothing until a worker ends with 70")
     stop_s: float = Field(default=25, ge=0, description="seconds that a stopping worker has for the work in hand")
     state_dir: Path | None = Field(
         default=None,
-        description="where workers tell that they live, and keep which commits they know, so that a rollback is seen:"
-        " a disk that outlives the container and is not restored with Redis;"
-        " `planner-<uid>` among the temporary files unless set",
+        description="folder for the workers' health, and for the commits that they know, which show a rollback; "
+        "use a disk that outlives the container and is not restored with Redis; `planner-<uid>` among"
+        " the temporary files unless set",
     )
     data_dir: Path = Field(default=Path(".planner"), description="where the embedded server keeps its data")
     tools_file: Path | None = Field(default=None, description="TOML file of contracts to add to the tool catalogue")
     webhooks_file: Path | None = Field(
         default=None,
-        description="TOML file of who sends webhooks, and of the rules by which they become goals; the gateway reads"
-        " it, and workers that ask the forges",
+        description="TOML file of the senders of webhooks, and of the rules that make goals; the gateway reads "
+        "it, and workers that ask the forges",
     )
     oidc_file: Path | None = Field(
         default=None, description="TOML file of issuers whose OIDC tokens the gateway exchanges for keys"
     )
     forbidden_paths: Names = Field(
         default=FORBIDDEN_NAMES,
-        description="names of files and folders that no goal may allow, in place of these; `folder/` is a folder alone,"
-        " `*` and `?` are as in a shell; version control stays forbidden",
+        description="names of files and folders that no goal may allow, in place of the default; `folder/` "
+        "matches folders only, `*` and `?` as in a shell; version control stays forbidden",
     )
-    also_forbidden_paths: Names = Field(default=(), description="more of such names, beside those")
+    also_forbidden_paths: Names = Field(default=(), description="more of such names, in addition to those")
     allow_unsafe_redis: bool = Field(default=False, description="start without AOF or with evicting keys all the same")
     gateway_host: str = Field(
         default="127.0.0.1", min_length=1, description="the address that `planner gateway` listens at"
@@ -182,13 +183,13 @@ class ServiceSettings(FromEnvironment):
     gateway_port: int = Field(default=8484, ge=0, le=65_535, description="its port; 0 takes any that is free")
     gateway_hosts: Words = Field(
         default=(),
-        description="names that callers know the gateway by, separated by commas, beside those of this machine alone"
-        " and its address; requests for other hosts are refused",
+        description="names of the gateway for callers, separated by commas, in addition to those of this machine "
+        "alone and its address; requests for other hosts are refused",
     )
     gateway_proxies: Words = Field(
         default=("127.0.0.1", "::1"),
-        description="with `--behind-proxy`: the proxy's addresses or networks, separated by commas; what it says of"
-        " callers is believed of no other",
+        description="with `--behind-proxy`: the proxy's addresses or networks, separated by commas; only their "
+        "headers about callers are believed",
     )
     sandbox: Literal["auto", "require", "off"] = Field(
         default="auto",
@@ -203,8 +204,8 @@ class ServiceSettings(FromEnvironment):
     )
     secret_file: Path | None = Field(
         default=None,
-        description="file of the keys that encrypt the secrets of endpoints, one a line, the newest first; whoever"
-        " delivers callbacks and adds endpoints has the same",
+        description="file of the keys that encrypt the secrets of endpoints, one a line, the newest first; "
+        "processes that deliver callbacks or add endpoints need the same file",
     )
     callback_allow: Networks = Field(
         default=(),

@@ -19,13 +19,11 @@ class TelemetrySettings(FromEnvironment):
         default=None,
         ge=0,
         le=65_535,
-        description="the port at which a worker tells its metrics to Prometheus; 0 takes any that is free, which the"
-        " log says; nothing is counted unless set",
+        description="port of a worker's metrics for Prometheus; 0 takes any free one, which the log names; "
+        "nothing is counted unless set",
     )
     metrics_host: str = Field(default="127.0.0.1", min_length=1, description="the address of that port")
-    tracing: bool = Field(
-        default=False, description="whether spans are exported over OTLP, as the OTEL_* variables say"
-    )
+    tracing: bool = Field(default=False, description="export spans over OTLP, by the OTEL_* variables")
     sentry_dsn: str | None = Field(
         default=None,
         validation_alias=AliasChoices("SENTRY_DSN"),
