@@ -1,9 +1,10 @@
-"""Hooks of MkDocs: the site loads nothing from another host, and links to files outside of it become text."""
+"""Hooks of MkDocs: no file of another host, links out of the site as text, and Mermaid blocks as drawings."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 SHIM = re.compile(r"https://[\w./@-]+/iframe-worker/shim")
 LOADED = re.compile(r'<(?:script|link|img|source|iframe)\b[^>]*\b(?:src|href|srcset)="(?:https?:)?//[^"]*"')
 OUTSIDE = r"(?:\.\./)+(?:tests/|compose\.yaml|CHANGELOG\.md)?|schemas/?|examples/systemd"
+MERMAID = re.compile(r"^```mermaid\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 IN_CHECKOUT = re.compile(rf"\[([^\]]+)\]\((?:{OUTSIDE})\)")
 
 
@@ -24,8 +26,15 @@ def on_config(config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replace links to files outside of the site by their text."""
-    return IN_CHECKOUT.sub(r"\1", markdown)
+    """Replace links to files outside of the site by their text, and Mermaid blocks by their drawings."""
+    return MERMAID.sub(_drawing, IN_CHECKOUT.sub(r"\1", markdown))
+
+
+def _drawing(block: re.Match[str]) -> str:
+    path = f"diagrams/{sha256(block[1].encode()).hexdigest()[:16]}.svg"
+    if not (ROOT / "docs" / path).exists():
+        raise PluginError(f"A Mermaid block has no drawing {path}: run python -m tests.tools.draw_diagrams")
+    return f"![{block[1].split(maxsplit=1)[0]}]({path})"
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:

@@ -94,7 +94,7 @@ CODES: Mapping[str, ErrorCode] = {
     "no_report": ErrorCode("`--test` chooses among the tests of a report.", "Add `--from-junit FILE`."),
     "no_sandbox": ErrorCode(
         "This host cannot confine agents.",
-        "Install bubblewrap, or read docs/security.md for the other ways.",
+        "Install bubblewrap, or read docs/sandbox.md for the other ways.",
     ),
     "no_secret_file": ErrorCode(
         "The file with the secrets of endpoints cannot be read.",
@@ -126,7 +126,7 @@ CODES: Mapping[str, ErrorCode] = {
     "no_summary": ErrorCode("The summary could not be written.", "Check the file, then run `planner summary PLAN`."),
     "no_tls": ErrorCode(
         "The process and Redis do not agree on TLS.",
-        "Compare the scheme, the port and the certificates with docs/deployment.md.",
+        "Compare the scheme, the port and the certificates with docs/redis.md.",
     ),
     "no_token": ErrorCode(
         "The CI job returned no OIDC token.",
@@ -266,7 +266,7 @@ CODES: Mapping[str, ErrorCode] = {
     "wrong_path": ErrorCode("A path of the sandbox is not valid.", "Read the reason, and correct the path."),
     "wrong_policy": ErrorCode(
         "The file is not a policy.",
-        "Correct each key in `errors`. docs/operations.md has all keys.",
+        "Correct each key in `errors`. docs/record.md has all keys.",
     ),
     "wrong_repositories": ErrorCode("The file of `--repos` is not valid.", "Correct the line that the message names."),
     "wrong_settings": ErrorCode(

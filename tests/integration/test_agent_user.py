@@ -160,7 +160,7 @@ def test_without_another_user_and_a_sandbox_roots_files_are_open(planner: Planne
         spied = planner.outcome("spy")
 
     ready = json.loads((folder / "log").read_text().splitlines()[0])
-    assert spied.output == [WORD, 0]  # docs/deployment.md says so
+    assert spied.output == [WORD, 0]  # docs/sandbox.md says so
     assert (ready["event"], ready["uid"]) == ("sandbox_off", 0)
     assert "PLANNER_AGENT_USER" in ready["advice"]
 

@@ -110,7 +110,7 @@ def test_a_worker_ends_with_a_sentence_where_its_broker_alone_is_not_known(
         timeout=60,
     )
     assert done.returncode == 1
-    assert "agree on no TLS (docs/deployment.md, TLS)" in done.stderr
+    assert "agree on no TLS (docs/redis.md, TLS)" in done.stderr
 
 
 @pytest.mark.outages

@@ -64,7 +64,7 @@ def test_without_landlock_memory_stays_closed_and_daemons_end_but_files_are_open
 
     got = {name for name, was in told["got"].items() if was}
     assert not {name for name in got if name.split()[-1] in {"environ", "mem", "maps", "auxv", "descriptors", "ptrace"}}
-    assert got >= {"secret file", "state file", "another worktree", "write beside"}  # docs/deployment.md says so
+    assert got >= {"secret file", "state file", "another worktree", "write beside"}  # docs/sandbox.md says so
     assert "new privileges" not in got
     assert [(name, works) for name, works in told["works"].items() if works is not True] == []
     assert told["left"] == []

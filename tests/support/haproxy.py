@@ -1,4 +1,4 @@
-"""Debian's haproxy as docs/deployment.md has it, before gateways of this machine."""
+"""Debian's haproxy as docs/gateway.md has it, before gateways of this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from worker.host.embedded_server import free_port
 def haproxy(directory: Path, *gateways: str, tls: bool = False, look_ms: int = 200) -> Iterator[str]:
     """Run the proxy at a port of this machine; yields its URL. Without TLS it is all else that is documented."""
     documented = (
-        (DOCS / "deployment.md").read_text().partition("Behind Debian's haproxy:\n\n```\n")[2].partition("```")[0]
+        (DOCS / "gateway.md").read_text().partition("Behind Debian's haproxy:\n\n```\n")[2].partition("```")[0]
     )
     assert documented.count("check\n") == 2
     port, servers = (

@@ -1,4 +1,4 @@
-"""Prompts of agents as docs/agents.md shows them: `python -m tests.support.prompts` writes them there."""
+"""Prompts of agents as docs/prompts.md shows them: `python -m tests.support.prompts` writes them there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from worker.controller.instructions import NONE, Instructions, Trust
 from worker.controller.prompt import prompt
 from worker.controller.wire import Spec
 
-PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
+PAGE = Path(__file__).parents[2] / "docs" / "prompts.md"
 BEGIN, END = "<!-- prompts -->\n", "<!-- end of prompts -->\n"
 BASE: dict[str, Any] = {
     "plan_id": "plan_3c-0199aaaabbbbccccddddeeeeffff0000",

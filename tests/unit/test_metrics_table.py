@@ -14,7 +14,7 @@ from worker.settings.settings import Settings, variables
 from worker.telemetry.metrics import TABLE, Kind, Metric, Teller
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs/observability.md"
+DOCS = ROOT / "docs/metrics.md"
 EXAMPLE = yaml.safe_load((ROOT / "docs/observability/compose.yaml").read_text())
 
 
@@ -67,6 +67,6 @@ def test_the_example_for_compose_has_a_configuration_of_prometheus(tmp_path: Pat
     assert said.returncode == 0, said.stdout + said.stderr
 
 
-if __name__ == "__main__":  # python -m tests.unit.test_metrics_table prints the table for docs/observability.md
+if __name__ == "__main__":  # python -m tests.unit.test_metrics_table prints the table for docs/metrics.md
     for metric in TABLE:
         print(row(metric))  # noqa: T201

@@ -1,4 +1,4 @@
-"""What docs/security.md says of an attack is shown by a test that is there."""
+"""What docs/attacks.md says of an attack is shown by a test that is there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "attacks.md"
 NAMED = re.compile(r"`((?:tests/[\w/]+\.py)?(?:::\w+)?)(?:\[[^`]*\])?`")
 
 

@@ -1,4 +1,4 @@
-"""Settings: defaults, sentences for what is wrong, and the table in docs/deployment.md."""
+"""Settings: defaults, sentences for what is wrong, and the table in docs/settings.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from worker.settings.settings import Settings, WrongSettings, load, variables
 
-DOCS = Path(__file__).parents[2] / "docs/deployment.md"
+DOCS = Path(__file__).parents[2] / "docs/settings.md"
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +116,7 @@ def test_variables_of_others_are_no_business_of_ours(monkeypatch: pytest.MonkeyP
     assert load().redis_url == "redis://localhost:6379/0"
 
 
-# --- docs/deployment.md ---
+# --- docs/settings.md ---
 
 
 def _row(name: str, field: FieldInfo) -> str:
@@ -145,6 +145,6 @@ def test_the_documented_table_is_the_model() -> None:
     assert re.findall(r"^\| `(?:PLANNER_|SENTRY_).*\|$", DOCS.read_text(), re.MULTILINE) == table
 
 
-if __name__ == "__main__":  # python -m tests.unit.test_settings prints the table for docs/deployment.md
+if __name__ == "__main__":  # python -m tests.unit.test_settings prints the table for docs/settings.md
     for name, field in Settings.model_fields.items():
         print(_row(name, field))  # noqa: T201

@@ -1,4 +1,4 @@
-"""The parts of a memory that were tried: each does what its figure in docs/memory.md says that it does."""
+"""The parts of a memory that were tried: each does what its figure in docs/results.md says that it does."""
 
 from __future__ import annotations
 

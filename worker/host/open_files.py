@@ -27,5 +27,5 @@ def require(wanted: int) -> None:
     if (most := raise_limit(wanted)) < wanted:
         raise TooFewFiles(
             f"This process may open {most} files and needs {wanted}: raise its limit (ulimit -Hn {wanted}; LimitNOFILE "
-            "of systemd; ulimits.nofile of a container; docs/deployment.md, Workers)."
+            "of systemd; ulimits.nofile of a container; docs/workers.md)."
         )

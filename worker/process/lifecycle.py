@@ -114,7 +114,7 @@ class Ingress(bootsteps.StartStopStep):
 
 
 def _files(settings: Settings, slots: int) -> int:
-    """Return the number of files that a worker process may open; docs/deployment.md has the formula."""
+    """Return the number of files that a worker process may open; docs/workers.md has the formula."""
     return FILES + FILES_OF_A_SLOT * slots + FILES_OF_A_DRAFT * settings.drafts_at_once
 
 

@@ -96,7 +96,7 @@ def refusal(error: Exception, url: str, setting: str = "PLANNER_REDIS_URL") -> R
         sentence = f"{where} does not allow this user what is needed (docs/deployment.md, Roles): {error}"
         return RefusedRedis("no_permission", sentence)
     if failed := redis_tls.failure(error):
-        return RefusedRedis("no_tls", f"{where} and this process agree on no TLS (docs/deployment.md, TLS): {failed}.")
+        return RefusedRedis("no_tls", f"{where} and this process agree on no TLS (docs/redis.md, TLS): {failed}.")
     if isinstance(error, ResponseError) and str(error).startswith("unknown command"):
         return RefusedRedis("old_redis", f"{where} lacks what the planner needs; it runs on {LEAST_NAMES}: {error}")
     return None

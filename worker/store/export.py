@@ -2,7 +2,7 @@
 
 It is read and written in pieces. The order is stable: the same plan gives the same bytes, except for the time. Data
 that would let a reader act as a controller are left out: valid leases and, while the plan runs, the seed of its leases.
-Lines of the log are unchanged: a lease in one is that of an ended attempt. docs/operations.md describes the document.
+Lines of the log are unchanged: a lease in one is that of an ended attempt. docs/doctor.md describes the document.
 """
 
 from __future__ import annotations

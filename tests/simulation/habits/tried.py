@@ -1,4 +1,4 @@
-"""Parts of a memory that were tried and are not in the planner; docs/memory.md says what they come to.
+"""Parts of a memory that were tried and are not in the planner; docs/results.md says what they come to.
 
 Where a planner could only guess, as of which files are hard or which tool will fail, a part is given the truth: its
 figure is the most that there is to be had. Nothing of the planner is changed for them. What it would do is done to the
