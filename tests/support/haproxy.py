@@ -19,9 +19,7 @@ from worker.host.embedded_server import free_port
 @contextmanager
 def haproxy(directory: Path, *gateways: str, tls: bool = False, look_ms: int = 200) -> Iterator[str]:
     """Run the proxy at a port of this machine; yields its URL. Without TLS it is all else that is documented."""
-    documented = (
-        (DOCS / "gateway.md").read_text().partition("Behind Debian's haproxy:\n\n```\n")[2].partition("```")[0]
-    )
+    documented = (DOCS / "gateway.md").read_text().partition("Behind Debian's haproxy:\n\n```\n")[2].partition("```")[0]
     assert documented.count("check\n") == 2
     port, servers = (
         free_port(),

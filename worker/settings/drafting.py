@@ -63,7 +63,10 @@ class DraftingSettings(FromEnvironment):
         description="format of its output: its answer, or that of `claude --output-format json` or `codex --json`",
     )
     cli_timeout_s: float = Field(
-        default=1800, gt=0, validation_alias=_old("CLI_TIMEOUT_S", "TIMEOUT_SECONDS"), description="time limit of a call, in seconds"
+        default=1800,
+        gt=0,
+        validation_alias=_old("CLI_TIMEOUT_S", "TIMEOUT_SECONDS"),
+        description="time limit of a call, in seconds",
     )
     cli_memory_mb: int | None = Field(
         default=None, ge=16, description="its address space; Node reserves far more of it than it uses"
