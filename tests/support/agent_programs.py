@@ -1,4 +1,4 @@
-"""The programs of agents as npm has them: where they lie, and how each is told to ask a server of ours."""
+"""The agent CLIs that npm installs: their paths, and the options that point each at a test's server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = "a-very-secret-key"
 
 @dataclass(frozen=True, slots=True)
 class Cli:
-    """An agent's program: where npm has it, its variables and options beside that server, and how it changes a file."""
+    """An agent's program: its npm package, its variables and options for a server, and how it changes a file."""
 
     name: str
     package: str

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for plans and for what may happen to them: steps, limits, outcomes, orders, surroundings."""
+"""Hypothesis strategies for plans and for their steps, limits, outcomes, commands and surroundings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dotted path may lead to: backends of an operator's own, good ones and others."""
+"""Backends of agents that a dotted path may name, working ones and faulty ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HELD = threading.Event()
 
 @dataclass
 class Backend:
-    """Answers with what it was asked."""
+    """A backend that answers with the arguments it got."""
 
     word: str = "made"
     seen: list[Any] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A real Chromium without a window, driven by Playwright: what a person sees, and what the page should never do."""
+"""A real headless Chromium, driven by Playwright: shows what people see, and catches what a page must never do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOSTILE = (  # in every field that comes from outside; whatever runs or is marku
 
 
 class Tab:
-    """A tab of a browser, and what went wrong in it: errors of scripts, violations of the policy, foreign requests."""
+    """A tab of a browser, with its troubles: script errors, violations of the policy, and requests to other hosts."""
 
     def __init__(self, page: Page, gateway: Gateway) -> None:
         self.page = page
@@ -64,18 +64,18 @@ class Tab:
         return self.page
 
     def fits(self) -> bool:
-        """Tell whether the page is as wide as its window, and no figure is written over another."""
+        """Return whether the page is as wide as its window, and no figure overlaps another."""
         return bool(self.page.evaluate(FITS))
 
     def violations(self) -> list[str]:
-        """List what axe finds wrong with the page for those who do not see or point."""
+        """Return the accessibility violations that axe finds in the page."""
         self.page.evaluate(AXE.read_text())
         found: Any = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
         return [f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"]]
 
 
 class Hand:
-    """How somebody uses a page: by the mouse, or by keys alone."""
+    """A person who uses a page: by the mouse, or by the keyboard alone."""
 
     def __init__(self, page: Page, *, has_mouse: bool) -> None:
         self.page = page

@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 
 
 def write_certificate(directory: Path) -> tuple[Path, Path]:
-    """Write a certificate for localhost and 127.0.0.1 that holds for a day, and its key; returns their places."""
+    """Write a certificate for localhost and 127.0.0.1 that is valid for a day, and its key; return both paths."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     name = Name([NameAttribute(NameOID.COMMON_NAME, "localhost")])
     made = CertificateBuilder(name, name, key.public_key(), random_serial_number(), now, now + timedelta(days=1))

@@ -28,7 +28,7 @@ class TakenSpan:
 
 
 class Collector(ThreadingHTTPServer):
-    """Keeps what comes in; while `hangs` is set it answers nobody."""
+    """An HTTP server that keeps the spans it receives; while `hangs` is set it answers no request."""
 
     daemon_threads = True
 
@@ -73,7 +73,7 @@ class _Door(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def an_order(
 
 
 def order(plan: Running, name: str, step: str | None = None, value: Any = None, **more: Any) -> str:
-    """Give an order as the engine would; returns what was told of it: obeyed, refused or known."""
+    """Apply a command as the engine would; return the result that its event names: obeyed, refused or known."""
     plan.obey(an_order(name, step, value, **more))
     (told,) = [kind for change in plan.changes[-2:] for kind, _ in change.events if ".command." in kind][-1:]
     return told.split(".")[3]

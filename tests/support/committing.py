@@ -22,5 +22,5 @@ def commit(folder: Path, files: Mapping[str, str | None]) -> str:
 
 
 def git(folder: Path, *words: str) -> str:
-    """Run git in a folder; return what it prints."""
+    """Run git in a folder; return its output."""
     return subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True, text=True).stdout.strip()

@@ -146,7 +146,7 @@ class Repo:
 
 
 def bare(repo: Repo, name: str) -> Repo:
-    """Put a repository on its remote, which nobody has a checkout of."""
+    """Clone a repository as a bare remote, which has no checkout."""
     place = repo.path.parent / "remotes" / name
     place.parent.mkdir(exist_ok=True)
     subprocess.run(["git", "clone", "--quiet", "--bare", str(repo.path), str(place)], check=True)

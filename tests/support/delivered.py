@@ -83,7 +83,7 @@ class Life:
         return goal
 
     def happens(self, event: str = "pull_request", **payload: Any) -> DeliveryView:
-        """Tell of what happened by a webhook, or have it found by polling; returns how the change stands then."""
+        """Report an event by a webhook, or have polling find it; return the state of the delivery afterwards."""
         if self.with_webhooks:
             about = self.sources.source[0]
             repository = {"id": 1, "full_name": "acme/shop"}
@@ -101,7 +101,7 @@ class Life:
         return self.view
 
     def look(self) -> None:
-        """Have what waits be due now, and looked at."""
+        """Make the waiting jobs due now, and run them."""
         for job, _ in self.redis.zscan_iter(keys.WEBHOOK_LATER):
             self.redis.zadd(keys.WEBHOOK_LATER, {job: 0})
         self.here.webhook_jobs.drain()

@@ -1,4 +1,4 @@
-"""The demo in a process of its own, as a newcomer starts it, and what is left of it."""
+"""The demo in a process of its own, as a newcomer starts it, and the processes that it leaves behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_CPU_S = 45.0  # of a demo: for this long somebody watches whose machine is 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """How a demo ended, what it wrote, and how many seconds of CPU all of its processes took."""
+    """The result of a demo: its exit code, its output, and the seconds of CPU that all of its processes took."""
 
     returncode: int
     out: str
@@ -29,7 +29,7 @@ class Played:
 
     @property
     def told(self) -> Any:
-        """What it says as JSON."""
+        """The JSON object that the demo printed."""
         assert self.returncode == 0, self.err
         assert self.cpu_s < MOST_CPU_S
         told = json.loads(self.out)
@@ -66,7 +66,7 @@ def _cpu_s() -> float:
 
 
 def processes_of(place: Path) -> Iterator[str]:
-    """Find what still runs with this TMPDIR or in it; every process of the demo inherits it."""
+    """Yield the running processes whose environment names this TMPDIR; every process of the demo inherits it."""
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if str(place).encode() in (entry / "environ").read_bytes():

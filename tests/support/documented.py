@@ -1,4 +1,4 @@
-"""What the documentation shows, to be tried as it stands there."""
+"""Examples of the documentation, so that tests can run them exactly as printed."""
 
 from __future__ import annotations
 

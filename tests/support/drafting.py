@@ -58,7 +58,7 @@ def environment(llm: LlmServer, **more: str) -> dict[str, str]:
 
 
 def a_goal(**fields: Any) -> dict[str, Any]:
-    """A goal of a repository of its own, so that no two of these tests share what they write."""
+    """Return a goal with a repository of its own, so that no two of these tests share files."""
     return {**GOAL, **fields, "context": {**GOAL["context"], "repo": f"shop-{next(_numbers)}"}}  # type: ignore[dict-item]
 
 
@@ -124,13 +124,13 @@ def drafting(
 
 
 def events(redis: Redis, plan_id: str) -> list[dict[str, Any]]:
-    """What was told of a plan, in order, each with its type."""
+    """Return the events of a plan, in order, each with its type."""
     entries: Any = redis.xrange("planner:{0}:events")
     found = [{"type": fields[b"type"].decode(), **codec.loads(fields[b"data"])} for _, fields in entries]
     return [each for each in found if each.get("plan_id") == plan_id]
 
 
 def phases(redis: Redis, plan_id: str) -> Sequence[tuple[str, str]]:
-    """The phases that a plan went through, as they were told."""
+    """Return the phases of a plan, in the order of their events."""
     told = [each for each in events(redis, plan_id) if each["type"] == "dev.planner.plan.phase.v1"]
     return [(each["phase"], each["status"]) for each in told]

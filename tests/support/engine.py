@@ -1,4 +1,4 @@
-"""A worker's parts in this process, on a real server: what its Celery tasks would do is done when a test says so."""
+"""The parts of a worker in this process, on a real server: a test decides when the work of each Celery task runs."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def tell(redis: Redis, what: str, plan: str = PLAN, partition: int = 0, **said: 
 
 
 class Told(NamedTuple):
-    """An event, with the `id` by which a reader goes on behind it."""
+    """An event, with the `id` after which a reader resumes."""
 
     event: str
     data: dict[str, Any]

@@ -30,7 +30,7 @@ def git(folder: str, *words: str) -> bytes:
 
 
 def land(spec: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
-    """Commit the files to the plan's ref of the remote; returns what is true of that."""
+    """Commit the files to the plan's ref of the remote; return the fields of the outcome that describe the commit."""
     ref = f"refs/planner/{spec['plan_id']}"
     with tempfile.TemporaryDirectory() as folder:
         git(folder, "clone", "--quiet", REMOTE, "clone")
@@ -52,7 +52,7 @@ def land(spec: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
 
 
 def work(spec: dict[str, Any]) -> dict[str, Any]:
-    """Do a step, and say so."""
+    """Do a step, and report its outcome."""
     script = json.loads(Path(SCRIPT).read_text())
     todo = script.get(f"{spec['step_id']} {spec['attempt']}") or script.get(spec["step_id"]) or {}
     said = {"success": True, "tests_passed": True, "metrics": {"tokens_used": 10, "patch_cycles": 1}}

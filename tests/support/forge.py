@@ -1,4 +1,4 @@
-"""Entries that nobody should send, from a seed: valid messages with parts that are wrong, and noise."""
+"""Generates invalid entries from a seed: valid messages with wrong parts, and random bytes."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class Forge:
         return data
 
     def _fields(self, data: bytes) -> dict[bytes, bytes]:
-        """Lay out an entry, now and then with something beside the message or in its place."""
+        """Return the fields of an entry, sometimes with other fields in addition to the message or instead of it."""
         rng, fields = self._rng, {b"data": data}
         if rng.random() < 0.1:
             names = (b"id", b"attempt", b"plan_id", b"lease", b"step_id", b"type", b"\xff\x00", b"")

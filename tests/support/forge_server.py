@@ -1,4 +1,4 @@
-"""A forge played by a test: GitHub and GitLab for pull requests, commit statuses, and what it is given to tell."""
+"""A simulated forge: GitHub's and GitLab's API for pull requests and commit statuses, with answers that a test sets."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def playing(forge: Played) -> Iterator[Played]:
             self.do_GET()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Write no log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

@@ -31,14 +31,14 @@ TIMEOUT_S = 40.0  # longer than a door waits
 
 
 class Failures(logging.Handler):
-    """Keeps what a gateway logs of exceptions that nobody expected, with whom they are about."""
+    """Keeps the log records of a gateway's unexpected exceptions."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.seen: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record that has an exception, or tells of one."""
+        """Keep a record that has an exception or reports one."""
         is_ours = record.name.startswith(("planner.gateway", "uvicorn", "asyncio"))
         if is_ours and (record.exc_info or record.getMessage() == "request failed" or record.levelno >= logging.ERROR):
             about = [getattr(record, name, "") for name in ("method", "route", "key_id", "error", "places")]

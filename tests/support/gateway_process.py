@@ -1,4 +1,4 @@
-"""`planner gateway` as a process of its own."""
+"""Runs `planner gateway` as a process of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMAND = [sys.executable, "-c", "from worker.start import planner; planner()", 
 
 
 def started(url: str, *words: str, **more: str) -> subprocess.Popen[str]:
-    """Start a gateway; what it says is in its stderr."""
+    """Start a gateway; it logs to its stderr."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PLANNER_")}
     environment = {**kept, "PLANNER_REDIS_URL": url, **more}
     return subprocess.Popen([*COMMAND, *words], env=environment, stderr=subprocess.PIPE, text=True)

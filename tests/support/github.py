@@ -1,4 +1,4 @@
-"""Jobs of GitHub Actions, played by their steps on this machine: what a runner does, as far as docs/ci.md needs it."""
+"""Runs the steps of GitHub Actions jobs on this machine, as far as docs/ci.md needs a runner."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Runner:
 
     @property
     def summary(self) -> str:
-        """What the steps added to the summary of the job."""
+        """The text that the steps added to the summary of the job."""
         return (self.home / "temp" / "summary").read_text()
 
     @property
     def outputs(self) -> dict[str, str]:
-        """What the steps gave as outputs."""
+        """The outputs that the steps set."""
         lines = (self.home / "temp" / "output").read_text().splitlines()
         return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
@@ -92,7 +92,7 @@ class Runner:
         return said.returncode
 
     def _use(self, step: Mapping[str, Any]) -> int:
-        """Do what an action of others does, as far as the steps after it can tell."""
+        """Do the work of a third-party action, as far as later steps can see it."""
         action, given = step["uses"].partition("@")[0], step.get("with", {})
         if action == "actions/checkout":
             subprocess.run(["git", "clean", "-fdxq"], cwd=self.checkout, check=True)

@@ -1,4 +1,4 @@
-"""A plan that unfolds as its test says: a strategy whose verbs are the fields of a script."""
+"""A plan that expands as its test says: its strategy's methods are the fields of a script."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def goes_on(*steps: Any, state: Any = None, **said: Any) -> Expansion:
 
 @dataclass
 class Script:
-    """A strategy; `ends` are what it was told, in order."""
+    """A scripted strategy; `ends` are the ends of steps that it received, in order."""
 
     on_end: Callable[[LivePlan, End], Expansion | None] = lambda *_: None
     on_answer: Callable[[LivePlan, Any], Expansion | str] = lambda *_: "no answer is expected"

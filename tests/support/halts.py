@@ -1,4 +1,4 @@
-"""Every rule that halts a plan, with what drives a plan of the memory store into it."""
+"""Every rule that halts a plan, with a function that makes a plan of the memory store break it."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def be_unverifiable() -> Running:
 
 
 def be_refused() -> Running:
-    """A repair takes a test away, and once more after it was told not to."""
+    """Have a repair delete a test, and delete it again after the planner has refused that."""
     plan = Running(a_step("a"), sentence="Fix the crash in src/a.py")
     for attempt in (1, 2):
         place = {"kind": "test_removed", "path": "tests/test_a.py", "line": 3, "what": "test_a"}
@@ -195,7 +195,7 @@ def ask_in_vain() -> Running:
 
 
 def go_wrong(rule: str) -> Running:
-    """A strategy says that its plan cannot go on, or goes on with what breaks a rule."""
+    """Have a strategy give up its plan, or add steps that break a rule."""
     halt: tuple[str, str, dict[str, object]] | None = None if rule == "invalid_unfolding" else (rule, "why", {})
     with pytest.MonkeyPatch.context() as patch:
         plan = growing(patch, Script(on_end=lambda *_: goes_on(a_step("a"), halt=halt)), a_step("a"))

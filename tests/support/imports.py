@@ -24,7 +24,7 @@ def imports_in(source: str) -> Iterator[tuple[str, int]]:
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all statements below a node, which are few beside the expressions in them."""
+    """Yield all statements below a node; there are few of them compared with the expressions that they hold."""
     for name in ("body", "orelse", "finalbody", "handlers", "cases"):
         below = getattr(node, name, ())
         for each in below if isinstance(below, list) else ():

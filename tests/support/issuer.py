@@ -35,7 +35,7 @@ GITLAB = {
 
 
 class Issuer:
-    """The issuer: `documents` are what it serves by path, `asked` counts questions by path."""
+    """An OIDC issuer: `documents` are the documents that it serves by path, `asked` counts the requests by path."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -52,7 +52,7 @@ class Issuer:
         self.asked: list[str] = []
 
     def token(self, kid: str = "r", header: Any = None, **claims: Any) -> str:
-        """Sign a token of a job on GitHub, with these claims beside the usual ones; one that is None is left out."""
+        """Sign a token of a GitHub job: `claims` override the usual ones, and a claim that is None is left out."""
         now = int(time.time())
         said = {"iss": self.url, "aud": AUDIENCE, "iat": now, "exp": now + 300, **GITHUB, **claims}
         key, algorithm = (self.ec, "ES256") if kid == "e" else (self.rsa, "RS256")

@@ -1,4 +1,4 @@
-"""The time that a command may take, for tests of what is done when it is over: it has to be well begun by then."""
+"""Controls the time limit of a command, for tests of a timeout: it starts only after the command has really begun."""
 
 from __future__ import annotations
 

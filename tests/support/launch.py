@@ -69,7 +69,10 @@ def command(
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Change what is asked for, then be celery; told to stop before that, it ends as a worker does."""
+    """Replace the constants that the arguments name, then run celery.
+
+    A signal before that ends it as it ends a worker.
+    """
     end_well_when_stopped()
     end = arguments.index("--")
     for changed in arguments[:end]:
@@ -97,7 +100,7 @@ def _change(path: str, value: float) -> None:
 
 
 def modules_with(path: str) -> list[ModuleType]:
-    """List the modules in which the constant `path` stands, such as tasks.SILENT_MS."""
+    """Return the modules that define or import the constant `path`, such as tasks.SILENT_MS."""
     home, _, name = path.rpartition(".")
     return [module for module in _modules(home, name) if hasattr(module, name)]
 
@@ -113,7 +116,7 @@ def _modules(home: str, name: str) -> Iterator[ModuleType]:
 
 
 def _stop_at(plan_id: str) -> None:
-    """Have this process stop itself at the first commit that would change the plan; from it on it tells verdicts."""
+    """Have this process stop itself at the first commit that would change the plan; it logs verdicts from then on."""
     commit, verdicts, plans = PlanTalk.commit, PlanTalk.verdicts, {plan_id}
 
     def stopping(self: PlanTalk, writes: Sequence[Write | PlainChange]) -> None:
@@ -133,7 +136,7 @@ def _stop_at(plan_id: str) -> None:
 
 
 def _die_at_one_in(commits: int) -> None:
-    """Have whichever process commits kill itself now and then, on either side of what it sends."""
+    """Have the process that commits kill itself now and then, before or after it sends the commit."""
 
     commit = PlanTalk.commit
 
@@ -149,7 +152,7 @@ def _die_at_one_in(commits: int) -> None:
 
 
 def _write_more() -> None:
-    """Add to each record what this version does not know, as a version to come might."""
+    """Add unknown fields to each record, as a later version might."""
     status, head, live = StepStatus.encode, PlanHead.encode, PlanRecord.encode
     attempt, grow, pack, store = Attempt.encode, UnitOfWork.keep_strategy_state, step.pack_step, stored_step.store_step
 

@@ -28,7 +28,7 @@ _ended = set[int]()  # those whose fixture ended in this test
 
 @pytest.fixture(scope="session", autouse=True)
 def _mark_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Mark what is started by a variable of the environment, which is its working folder's place too."""
+    """Mark the processes that tests start, by an environment variable and by their working folder."""
     global _folder
     _folder = f"{tmp_path_factory.getbasetemp()}/"
     with pytest.MonkeyPatch.context() as patch:
@@ -38,14 +38,14 @@ def _mark_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Remember what ran before the test."""
+    """Remember the processes that ran before the test."""
     global _before, _failures
     _before, _failures = _before or _processes(), item.session.testsfailed
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
-    """Remember what a fixture has started that lives longer than a test."""
+    """Remember the processes that a fixture with a wider scope than a test has started."""
     if fixturedef.scope == "function":
         return (yield)
     before = _processes()
@@ -55,13 +55,13 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
 
 
 def pytest_fixture_post_finalizer(fixturedef: pytest.FixtureDef[Any]) -> None:
-    """Let the test in which a fixture ends answer for what the fixture has left."""
+    """Blame the test in which a fixture ends for the processes that the fixture has left behind."""
     _ended.update(_kept.pop(fixturedef, ()))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Kill what is left; fail the test for it, unless it has failed."""
+    """Kill the processes that are left, and fail the test for them unless it has failed already."""
     global _before
     try:
         yield

@@ -35,7 +35,7 @@ class Reply:
 
 @dataclass(slots=True)
 class LlmServer:
-    """The server as its test sees it: what came in, and what is going on."""
+    """The server as its test sees it: the calls it received, and the calls in progress."""
 
     url: str
     script: list[Reply]
@@ -53,7 +53,7 @@ class LlmServer:
 
     @property
     def prompts(self) -> list[str]:
-        """What was asked, in order."""
+        """The prompts that the server received, in order."""
         return [call["messages"][-1]["content"] for call in self.calls]
 
 

@@ -41,7 +41,7 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunction
 
 
 def _calls(function: ast.AST) -> Iterator[ast.Call]:
-    """Yield what a function logs, and not what one inside of it does."""
+    """Yield the logging calls of a function, without those of the functions inside it."""
     for node in ast.iter_child_nodes(function):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -55,7 +55,7 @@ def _calls(function: ast.AST) -> Iterator[ast.Call]:
 def _events(
     path: Path, tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, said: ast.expr, outages: set[str]
 ) -> set[str]:
-    """Say which events the expression `said` may be."""
+    """Return the names of events that the expression `said` may have."""
     if path.parent.name == "drafters" and ast.unparse(said) == "sentence":
         return {"WORKER_* is not read here"}  # the one event that is a sentence
     if isinstance(said, ast.Constant):
@@ -91,7 +91,7 @@ def _assigned_constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _constants_given(tree: ast.Module, name: str) -> set[str]:
-    """List the texts with which a function or class is called, as its first argument."""
+    """Return the string constants that calls of a function or class pass as the first argument."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == name)
     return {each.value for call in calls for each in ast.walk(call.args[0]) if _is_text(each)}  # type: ignore[attr-defined]
 
@@ -129,7 +129,7 @@ def _fields(event: LogEvent, function: ast.AST, extra: ast.expr) -> None:
 
 
 def _assigned(event: LogEvent, function: ast.AST, name: str) -> None:
-    """Read what a function puts into the dictionary that it logs."""
+    """Read the fields that a function puts into the dictionary that it logs."""
     for node in ast.walk(function):
         targets = node.targets if isinstance(node, ast.Assign) else []
         if isinstance(node, ast.AnnAssign | ast.AugAssign):

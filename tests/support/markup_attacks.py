@@ -1,4 +1,4 @@
-"""Texts that would be more than text where a page forgot to escape them, once: sixty of them, told apart by number."""
+"""Sixty numbered texts that would act as markup or script on a page that forgot to escape them."""
 
 from __future__ import annotations
 

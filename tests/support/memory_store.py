@@ -1,4 +1,7 @@
-"""The store as dicts: what the functions do, for tests of decisions. It passes the same suite as the real store."""
+"""The store as dicts: does the work of the Redis functions, for tests of decisions.
+
+Passes the same suite as the real one.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ class MemoryStore:
         return self.hash(self.partition.lease_prefix(plan_id) + step_id)
 
     def standing(self, tenant: str, repo: str | None, created: int) -> StandingCommand | None:
-        """What stands for such a plan."""
+        """Return the standing command that holds such a plan, or None."""
         return find_standing(self._records(), tenant, repo, created, self.now)
 
     def paused_queues(self) -> dict[str, StandingCommand]:
@@ -107,7 +110,7 @@ class MemoryStore:
         return {name.encode(): raw for name, raw in self.hash(self.partition.scopes).items()}
 
     def grants(self, scopes: Sequence[str]) -> dict[str, Grant]:
-        """What is left of the day budgets of `scopes`."""
+        """Return the rest of the day budgets of `scopes`."""
         return {scope: self._grant(scope) for scope in scopes}
 
     def _grant(self, scope: str) -> Grant:
@@ -115,12 +118,12 @@ class MemoryStore:
         return Grant(int(left), over == b"1") if int(day) == self.now // DAY_MS else Grant(0)
 
     def give(self, scope: str, tokens: int, *, exhausted: bool = False) -> None:
-        """Add to what is left of a day budget."""
+        """Add tokens to the rest of a day budget."""
         value = b"%d %d %d" % (self.now // DAY_MS, self._grant(scope).left + tokens, exhausted)
         self.hash(self.partition.grants)[scope] = value
 
     def refill(self, short: Mapping[str, int]) -> None:
-        """Grant what was lacking, as far as the day allows."""
+        """Grant the missing tokens, as far as the day budget allows."""
         for scope, lacked in short.items():
             day = self.now // DAY_MS, scope
             left = self.budgets[scope] - self.granted.get(day, 0)
@@ -190,7 +193,7 @@ class MemoryStore:
 
     @staticmethod
     def _within(asked: Iterable[str], claims: Iterable[str]) -> Iterator[str]:
-        """Yield what is asked for, and in the place of a folder that ends in `*` what is claimed in it."""
+        """Yield the files of `asked`; for a folder that ends in `*`, yield the claimed files in it instead."""
         for each in asked:
             folder = each.removesuffix("*")
             if each.endswith("/*"):
@@ -209,7 +212,7 @@ class MemoryStore:
         return state.decode() not in PLAN_ENDS
 
     def release(self, plan_id: str) -> None:
-        """Give back what a plan claims, and have the plans looked at that waited directly behind it."""
+        """Release the claims of a plan, and wake the plans that waited directly behind it."""
         by_plan = self.hash(self.partition.claims)
         name, *files = by_plan.pop(plan_id, [""])
         claims, woken = self.hash(self.partition.claims_of(name)), False
@@ -328,7 +331,7 @@ class MemoryStore:
             kept.pop(each.field, None)
 
     def _tell_breaker(self, change: Changeset) -> None:
-        """Keep what the breakers of repositories count, as breaker.lua does."""
+        """Keep the counts of the repositories' breakers, as breaker.lua does."""
         told = [series for series, _ in change.failures]
         for series, failure in change.failures:
             self.hash(self.partition.counted_failures(series))[codec.dumps([*failure]).decode()] = change.now
@@ -413,7 +416,7 @@ class MemoryStore:
 
 
 def _plan_of(kept: bytes) -> Any:
-    """Read which plan put what is kept; None where it does not say so."""
+    """Return the id of the plan that a stored value names; None if it names none."""
     try:
         found = codec.loads(kept)
     except codec.DecodeError:

@@ -1,4 +1,4 @@
-"""What producers and controllers say over the streams of a real server: goals, outcomes, and the specs between."""
+"""The messages of producers and controllers over the streams of a real server: goals, outcomes and step specs."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def answer(spec: dict[str, Any], **said: Any) -> dict[str, bytes]:
 
 
 def specs(redis: Redis) -> list[dict[str, Any]]:
-    """What waits in the queue, whoever has read it."""
+    """Return the specs in the queue, both read and unread ones."""
     found: Any = redis.xrange(QUEUE)
     return [codec.loads(fields[b"data"]) for _, fields in found]
 
 
 def work(redis: Redis, count: int = 1000) -> int:
-    """Do the work of a fleet once: read what is new, and report that it is done."""
+    """Do a fleet's work once: read the new specs, and report success for each."""
     found: Any = redis.xreadgroup(CONTROLLERS, "fleet", {QUEUE: ">"}, count=count) if redis.exists(QUEUE) else []
     read = [codec.loads(fields[b"data"]) for _, entries in found or () for _, fields in entries]
     for spec in read:
@@ -43,13 +43,13 @@ def work(redis: Redis, count: int = 1000) -> int:
 
 
 def report(redis: Redis, fields: Any) -> str:
-    """Publish an outcome entry, whatever it holds; returns its id."""
+    """Publish an outcome entry with any fields; return its id."""
     entry: Any = redis.xadd(P0.outcomes, fields)
     return str(entry.decode())
 
 
 def verdict_of(redis: Redis, goal_id: str) -> dict[bytes, bytes]:
-    """Wait for what became of a goal."""
+    """Wait for the verdict of a goal, and return it."""
 
     def answered() -> dict[bytes, bytes]:
         found: Any = redis.hgetall(keys.goal_id(goal_id))

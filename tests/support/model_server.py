@@ -21,7 +21,7 @@ Events = list[tuple[str, dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question to the model: the conversation's first words and what its tools have answered since."""
+    """One request to the model: the first words of the conversation, and the later results of its tools."""
 
     prompt: str
     results: tuple[str, ...]
@@ -31,7 +31,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Says:
-    """What the model says: words, the use of a tool, or the refusal of the provider."""
+    """One response of the model: text, the use of a tool, or the provider's refusal."""
 
     text: str = ""
     tool: str | None = None

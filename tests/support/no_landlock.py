@@ -13,7 +13,7 @@ import sys
 
 
 def prefix() -> list[str]:
-    """Return the words that stand before a command."""
+    """Return the words to put before a command."""
     return [sys.executable, __file__]
 
 

@@ -66,7 +66,7 @@ class Observed:
         )
 
     def targets(self) -> dict[str, str]:
-        """Where Prometheus finds what each job of the example scrapes."""
+        """The addresses that Prometheus scrapes, by the jobs of the example."""
         return {f"planner-{name}": f"127.0.0.1:{port}" for name, port in self.ports.items()}
 
     def key(self) -> str:
@@ -85,7 +85,10 @@ class Observed:
         self.draft()
 
     def complete(self, steps: int, fails: str = "", **goal: Any) -> None:
-        """Bring a plan to its end; its first attempt fails so, if at all, and is revised."""
+        """Bring a plan to its end.
+
+        With `fails`, the first attempt fails with that category, and the step is revised.
+        """
 
         def says(spec: Mapping[str, Any]) -> dict[str, Any]:
             self.claim(spec)
@@ -119,7 +122,7 @@ class Observed:
             self.halt("SANDBOX_VIOLATION")
 
     def send_what_is_not_applied(self) -> None:
-        """Report the last outcome once more, and one of no plan."""
+        """Report the last outcome again, and an outcome of no plan."""
         spec = self.fleet.specs[-1]
         self.fleet.answer(spec, {})
         self.fleet.answer({**spec, "plan_id": "plan_00-" + "0" * 32}, {})
@@ -132,7 +135,7 @@ class Observed:
         wait_until(lambda: self.redis.xlen(keys.GOALS_DEAD) > before, what="dead")
 
     def hear_a_webhook(self) -> None:
-        """Deliver a webhook, then again, then with a signature of somebody else."""
+        """Deliver a webhook, deliver it again, then deliver one with a wrong signature."""
         run = workflow_run(id=next(self._numbers))
         headers, body = by_github("workflow_run", run, f"d-{next(self._numbers)}")
         wrong = headers | {"x-hub-signature-256": "sha256=00"}
@@ -151,13 +154,13 @@ class Observed:
         assert self._end(drafting.a_goal(), drafting.passing) == "COMPLETED"
 
     def tell_nobody(self) -> None:
-        """Have callbacks given up, since their receiver says that it is gone."""
+        """Have callbacks given up, because their receiver answers that it is gone."""
         self.receiver.answers[:] = [(GONE, {})]
         self.complete(1)
         wait_until(lambda: self.redis.hlen(keys.ENDPOINTS_OFF), what="the endpoint is disabled")
 
     def want_a_reader(self) -> None:
-        """Hand out a step to a queue that nobody reads."""
+        """Hand out a step to a queue that has no reader."""
         assert Fleet(self.redis, "nobody").submit(a_goal(1))[0] == "PLANNED"
 
     def use_up_a_day(self) -> None:

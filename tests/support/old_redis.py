@@ -1,4 +1,4 @@
-"""A server that speaks as Redis 6.2 does: it says so, and knows neither functions nor what else came with 7.0."""
+"""A server that answers like Redis 6.2: it reports that version, and lacks functions and the other commands of 7.0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store in memory with what a test looks at, as `real_store` has it of a server."""
+"""The memory store with the inspection methods of tests, the same that `real_store` has for a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names from outside that carry orders: none may stand outside of a fence in anything that a model is shown."""
+"""Hostile names that contain instructions: no prompt for a model may show one outside a fence."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ USER = [
 
 
 def prefix(*, as_root: bool = False) -> list[str]:
-    """Return the words that stand before a command."""
+    """Return the words to put before a command."""
     return [sys.executable, __file__, *(["as-root"] if as_root else [])]
 
 
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> None:
 
 
 def _let_pass_through(home: Path) -> None:
-    """Put a folder in the place of `home` that everybody may pass, with the same installations in it."""
+    """Mount a folder over `home` that every user may enter, with the same installations in it."""
     open_home = Path(mkdtemp(prefix="home-"))
     open_home.chmod(0o755)
     for path in home.iterdir():

@@ -1,4 +1,4 @@
-"""Plans of one repository in one memory store, which may want the same files; some grow as their test says."""
+"""Plans of one repository in one memory store that may claim the same files; some grow as their test says."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Neighbours:
         return {name: plan for name, plan in self.plans.items() if plan.state not in PLAN_ENDS}
 
     def claims(self) -> FileClaims:
-        """All that is claimed, and by whom."""
+        """Return all claims, with the plans that hold them."""
         return self.store.whole_claims(ClaimsAsk("acme", REPO, FILES, deep=True))
 
     @property
@@ -115,11 +115,11 @@ class Neighbours:
         return {file: claims for file, claims in self.claims().files.items() if file}
 
     def left(self) -> dict[str, Any]:
-        """The keys of claims in which anything stands."""
+        """Return the keys of claims that are not empty."""
         return {key: value for key, value in self.store.keys.items() if key.startswith(PARTITION.claims) and value}
 
     def told(self, plan: Running) -> list[dict[str, Any]]:
-        """What is kept of the overlaps of a plan."""
+        """Return the overlaps that the store keeps of a plan."""
         found: list[dict[str, Any]] = codec.loads(self.store.hash(plan.keys.steps).get(f"={NOTE}", b"[]"))
         return found
 

@@ -1,4 +1,4 @@
-"""The page as tests read it over HTTP: who signs in, what stands in the HTML, what stands in a form."""
+"""Reads the page over HTTP for tests: signs in, and reads the HTML and its forms."""
 
 from __future__ import annotations
 

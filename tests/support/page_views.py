@@ -1,4 +1,4 @@
-"""Every view of the page that shows plans, with an address of each: what is looked at, measured and attacked."""
+"""The address of every view of the page that shows plans, for tests that look at, measure and attack them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def views(planner: Planner) -> dict[str, str]:
 
 
 def _acts(planner: Planner, plans: Mapping[str, str]) -> dict[str, str]:
-    """List each view on which somebody does something."""
+    """Return the views with a form that changes something."""
     planner.client.xadd(keys.GOALS, {"data": b'{"goal": '})
     planner.container.goal_consumer.drain()
     (entry,) = dead.newest(planner.client, 1, Filter())

@@ -98,7 +98,7 @@ def held_on(redis: Redis, partition: Partition, plan_id: str) -> HeldPlan:
 
 
 def check_part(part: HotPlan, held: HeldPlan) -> None:
-    """Hold a part of a plan against all of the plan: what is in the part is what is stored."""
+    """Check that a part of a plan agrees with the whole plan as stored."""
     whole, queue = hot_plan(held), sorted(held.ready, key=lambda step: (held.ready[step], step))
     known, stored = state_of(part), state_of(whole)
     assert part.todo == whole.todo
@@ -125,7 +125,7 @@ def strict(report: Report, plan: HotPlan, entry: str) -> PlainReport | None:
 
 
 def compare(held: HeldPlan, report: Report, entry: str, now: int, policy: Policy = BUILT_IN) -> None:
-    """Decide about one report both ways, of which nothing is kept."""
+    """Decide about one report in both ways, and compare them; nothing is stored."""
     held = deepcopy(held)
     plan = hot_plan(held, policy)
     said = strict(report, plan, entry)
@@ -193,7 +193,7 @@ def as_changeset(change: PlainChange) -> Changeset:
 
 
 def written(change: Changeset) -> dict[str, Any]:
-    """What a commit writes, to be compared."""
+    """Return the writes of a commit, for a comparison."""
     parts = {name: getattr(change, name) for name in Changeset.__dataclass_fields__ if name != "verdicts"}
     parts["dispatches"] = [(one.step_id, one.attempt.encode(), one.spec) for one in change.dispatches]
     parts["ended"] = {step: (one.encode(), one.entry) for step, one in change.ended.items()}

@@ -1,4 +1,4 @@
-"""A planner in this process, on a real server: goals become plans and outcomes are applied when a test says so."""
+"""A planner in this process, on a real server: a test decides when goals are planned and outcomes applied."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def rejected(planner: Planner) -> str:
 
 
 def retried(planner: Planner) -> str:
-    """A plan of which a step failed, and now waits for its preparation or its next attempt."""
+    """Create a plan with a failed step that waits for its preparation or its next attempt."""
     plan_id = executing(planner)
     evidence = {"category": "COMPILATION_ERROR", "stack_trace_head": "SyntaxError: invalid syntax"}
     failed = {"success": False, "tests_passed": False, "failure_evidence": evidence}
@@ -148,7 +148,7 @@ def retried(planner: Planner) -> str:
 
 
 def hostile(planner: Planner, text: str) -> str:
-    """A plan that has a text in every field that may come from outside and is told to people."""
+    """Create a plan with `text` in every field that outsiders can set and people can see."""
     steps = [{**step, "title": text[:80], "intent": text} for step in STEPS]
     plan_id = planner.submit(goal=text, steps=steps, context={"constraints": [text]})
     planner.report("look", plan_id)
@@ -195,7 +195,7 @@ def questioned(planner: Planner) -> str:
 
 
 def lost(planner: Planner) -> str:
-    """A plan of a goal without steps of its own, which has halted."""
+    """Create a plan from a goal without steps of its own, and have it halt."""
     plan_id = planner.submit(allowed_files=["src/a.py"], context={"language": "python"}, steps=None)
     planner.report("analyze-failure", plan_id, touched_files=["etc/passwd"])
     assert planner.view(plan_id).state == "HALTED"

@@ -29,7 +29,7 @@ def answer(prompt: str) -> str:
 
 
 class Backend:
-    """What the dotted path leads to: a class that is made without arguments."""
+    """The class that the dotted path names; it takes no arguments."""
 
     def run(self, task: Any, *, working_dir: Path) -> SimpleNamespace:
         """Answer a task."""

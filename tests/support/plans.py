@@ -71,7 +71,7 @@ def a_step(
     tools: tuple[VerifyTool, ...] = (),
     queue: str = "default",
 ) -> PlannedStep:
-    """A patch step that waits for the steps `after`; it has a file of its own unless `files` says otherwise."""
+    """Return a patch step that waits for the steps `after`; it has its own file unless `files` says otherwise."""
     return PlannedStep(
         step_id=step_id,
         title=step_id,
@@ -159,7 +159,7 @@ def a_failure(step_id: str, attempt: int | None = None, category: str = "TEST_RE
 
 
 def clocks(store: MemoryStore) -> dict[str, int]:
-    """The timers that a plan runs by; an ended one only has those of its record being told and of being forgotten."""
+    """Return the timers of plans that run; an ended plan only has timers to publish its record and to expire."""
     soon = store.now + 500 * store.retention_s
     ends = {end.encode() for end in PLAN_ENDS}
     runs = {
@@ -169,7 +169,7 @@ def clocks(store: MemoryStore) -> dict[str, int]:
 
 
 class Running:
-    """A plan of these steps in a memory store; each verb is what the engine does, until nothing is left over."""
+    """A plan of these steps in a memory store; each method acts as the engine does, until no work is left."""
 
     policy: Policy = BUILT_IN
 
@@ -221,7 +221,7 @@ class Running:
             self.report()
 
     def report(self, *reports: Report) -> list[Verdict]:
-        """Report what these say; the events tell the verdict of each."""
+        """Apply these reports; return the verdict of each, read from the events."""
         named = [report.outcome.step_id for report in reports]
         bare = any(report.needs_lease for report in reports)
         sent = [report._replace(entry=f"{self.store.now}-{number}") for number, report in enumerate(reports)]
@@ -255,7 +255,7 @@ class Running:
         self._decide(lambda view: upkeep.apply(view, known), Ask(self.plan_id, leases=True))
 
     def outage(self, ms: int) -> None:
-        """Let time pass in which nobody sweeps."""
+        """Let time pass without a sweep."""
         self.store.wait(ms)
         self.clocks = Clocks(grace=self.store.now, down=self.clocks.down + ms)
 

@@ -23,7 +23,7 @@ NPM = "npm:"  # before the name of a package of npm, which is looked for in NODE
 
 
 def needs(*programs: str) -> pytest.MarkDecorator:
-    """Mark a test that runs programs, or packages of npm as `npm:NAME`; `-m programs` selects what is marked so."""
+    """Mark a test that runs programs, or packages of npm as `npm:NAME`; `-m programs` selects the marked tests."""
     return pytest.mark.programs(*programs)
 
 
@@ -38,7 +38,10 @@ def missing(reason: str) -> NoReturn:
 def running(
     argv: Sequence[str], env: Mapping[str, str], log: Path, cwd: Path, passed: tuple[int, ...] = ()
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `argv` until the end of the block, or before; then it is asked to end, and what it logged is shown."""
+    """Run `argv` until the end of the block or an earlier exit.
+
+    At the end of the block the program is asked to end, and its log is shown.
+    """
     with log.open("wb") as file:
         process = subprocess.Popen(argv, env=env, cwd=cwd, stdout=file, stderr=file, pass_fds=passed)
     try:

@@ -1,4 +1,4 @@
-"""A Prometheus of our own for a test: the example's configuration and rules, scraped every half second."""
+"""A Prometheus for one test: it has the example's configuration and rules, and scrapes every half second."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Prometheus:
         self.url = url
 
     def ask(self, path: str, **parameters: str) -> Any:
-        """Ask the API; an error fails the test with what it says."""
+        """Call the API; an error fails the test with its message."""
         answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=30)
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]

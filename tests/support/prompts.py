@@ -100,12 +100,12 @@ def rendered() -> Iterator[tuple[str, str]]:
 
 
 def section() -> str:
-    """Return what the page has between the two marks."""
+    """Return the text of the page between the two marks."""
     return BEGIN + "".join(f"\n**{title}**\n\n```text\n{text}```\n" for title, text in rendered()) + "\n" + END
 
 
 def main() -> None:
-    """Write the page anew."""
+    """Write the prompts into the page."""
     page = PAGE.read_text()
     PAGE.write_text(re.sub(f"{BEGIN}.*?{END}", lambda _: section(), page, flags=re.DOTALL))
 

@@ -21,7 +21,7 @@ WORD = 300  # bytes of a word that are matched
 
 
 class When(Enum):
-    """On which side of its execution a command is struck."""
+    """Whether a trap strikes before or after the execution of its command."""
 
     BEFORE = "before the server has seen it"
     AFTER = "after the server has executed it, its reply held back"
@@ -61,7 +61,7 @@ class Proxy:
         return f"redis://127.0.0.1:{self._port}/0"
 
     def trap(self, pattern: str, when: When = When.AFTER, then: Callable[[], None] = lambda: None) -> Trap:
-        """Lie in wait for a command; `then` runs in a thread of its own before the connection is closed."""
+        """Set a trap for a command; `then` runs in its own thread before the connection is closed."""
         self._trap = Trap(re.compile(pattern.encode(), re.DOTALL), when, then)
         return self._trap
 
@@ -71,11 +71,11 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._flowing.set)
 
     def refuse(self) -> None:
-        """Close every connection, and let nobody connect."""
+        """Close every connection, and refuse new ones."""
         self._run(self._hang_up())
 
     def stall(self) -> None:
-        """Take connections and bytes, and pass nothing on until told otherwise."""
+        """Accept connections and bytes, and forward nothing until the mode changes."""
         self._loop.call_soon_threadsafe(self._flowing.clear)
 
     def start(self) -> None:
@@ -144,7 +144,7 @@ class Proxy:
     async def _forward(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, look: Callable[[bytes], Trap | None]
     ) -> None:
-        """Pass bytes one way until that way ends, or until what they hold springs a trap."""
+        """Forward bytes in one direction until the connection ends or its bytes spring a trap."""
         while chunk := await reader.read(CHUNK):
             await self._flowing.wait()
             if sprung := look(chunk):
@@ -165,7 +165,7 @@ class Proxy:
         return trap if trap and trap.pattern.search(text) else None
 
     def spring(self, trap: Trap) -> bool:
-        """Take the trap away; tells whether it was still there."""
+        """Remove the trap; return whether it was still set."""
         if self._trap is not trap:
             return False
         self._trap = None
@@ -173,7 +173,7 @@ class Proxy:
 
 
 class _Talk:
-    """What was said on one connection: which command is being sent, and how many replies are owed before its own."""
+    """The state of one connection: the command that is being sent, and the number of replies due before its own."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
@@ -184,7 +184,7 @@ class _Talk:
         self._at = 0  # the command whose reply is held back
 
     def request(self, chunk: bytes) -> Trap | None:
-        """Look at what a client sends; returns the trap that it springs before the server has seen it."""
+        """Read bytes from a client; return the trap that they spring before the server has seen the command."""
         self._requests.feed(chunk)
         while (words := self._requests.gets()) is not False:
             self._sent += 1
@@ -197,7 +197,7 @@ class _Talk:
         return None
 
     def reply(self, chunk: bytes) -> Trap | None:
-        """Look at what the server answers; returns the trap whose command has been executed."""
+        """Read bytes from the server; return the trap whose command has been executed."""
         self._replies.feed(chunk)
         sprung = None
         while (answer := self._replies.gets()) is not False:

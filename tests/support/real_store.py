@@ -1,4 +1,4 @@
-"""The functions on a real server as a store of plans, with what a test looks at."""
+"""A store of plans that calls the functions on a real server, with inspection methods for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A receiver of callbacks on this machine: it keeps what came, and answers as a test says."""
+"""A receiver of callbacks on this machine: it keeps the requests, and answers as a test says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Call(NamedTuple):
 
     @property
     def said(self) -> dict[str, Any]:
-        """What its body says."""
+        """The JSON object in the body."""
         found: dict[str, Any] = codec.loads(self.body)
         return found
 
@@ -46,7 +46,7 @@ class Receiver:
     raw: Callable[[], Iterator[bytes]] | None = None
 
     def types(self) -> list[str]:
-        """What each message told."""
+        """The event type of each message."""
         return [call.said["type"] for call in self.calls]
 
 
@@ -56,12 +56,12 @@ class _Server(ThreadingHTTPServer):
     receiver: Receiver
 
     def verify_request(self, *_: Any) -> bool:
-        """Count who connects, whatever comes of it."""
+        """Count the connection, also if no request follows."""
         self.receiver.connections += 1
         return True
 
     def handle_error(self, *_: Any) -> None:
-        """Say nothing: whoever calls may hang up."""
+        """Ignore the error: a caller may hang up."""
 
 
 class _Server6(_Server):
@@ -72,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        """Keep what came, and answer."""
+        """Keep the request, and answer it."""
         receiver, length = self.server.receiver, int(self.headers.get("Content-Length") or 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
         receiver.calls.append(Call(self.path, headers, self.rfile.read(length)))
@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A plan counted again from its log, by other code than the planner's; and what has to be left of it at its end."""
+"""Recomputes a plan from its log with code other than the planner's, and checks the data left after its end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Line = dict[str, Any]
 
 
 class Recount:
-    """What the log of a plan amounts to, and what is stored of it."""
+    """The state of a plan as its log gives it, and as the server stores it."""
 
     def __init__(self, redis: Redis, plan_id: str, home: Partition = HOME) -> None:
         k = home.plan(plan_id)
@@ -57,7 +57,7 @@ class Recount:
                     yield step, attempt, None, claimed
 
     def faults(self) -> list[str]:
-        """Say everything in which the stored plan differs from what its log amounts to."""
+        """Return every difference between the stored plan and the state that its log gives."""
         return [*self._in_the_log(), *self._in_the_states(), *self._in_the_budgets(), *self._at_the_end()]
 
     def _in_the_log(self) -> Iterator[str]:
@@ -92,17 +92,17 @@ class Recount:
                 yield f"{name} had {record[3]} attempts, and {started} by the log"
 
     def _first_waits_for(self, name: str) -> list[str]:
-        """Name what a step depended on before a revision put a preparation in front of it."""
+        """Return the first dependencies of a step, without the preparations that its revisions added."""
         return [each for each in self.steps[name]["depends_on"] if self.steps[each]["inserted_by"] != name]
 
     def _cut_off(self, name: str) -> int:
-        """Tell whether a halt of the plan ended an attempt of this step that had not ended by itself."""
+        """Return the number of attempts of this step that a halt of the plan ended, 0 or 1."""
         last = self.lines[-1] if self.lines else {"moves": [], "in": []}
         halted = any(move == [name, "FAILED", "HALTED"] for move in last["moves"])
         return int(halted and self.halted_by() != name)
 
     def halted_by(self) -> str | None:
-        """Name the step whose end halted the plan: the first to go that way in the commit in which it ended."""
+        """Return the step whose end halted the plan: the first ended step that the last commit moves to HALTED."""
         last = self.lines[-1]
         ended = {said[2]["step_id"] for what, *said in last["in"] if what == "outcome"}
         ended |= {said[0] for what, *said in last["in"] if what == "expired"}
@@ -162,7 +162,7 @@ def plans(redis: Redis) -> list[str]:
 
 
 def left_over(redis: Redis, queues: tuple[str, ...] = ("default",)) -> list[str]:
-    """Say what waits in any stream, and every timer of a plan that has ended but that of its expiry."""
+    """Return the waiting entries of any stream, and the timers of ended plans other than their expiry."""
     streams = [(name, GROUP) for name in (keys.GOALS, HOME.outcomes, HOME.commands, keys.COMMANDS)]
     streams += [(HOME.steps(queue), CONTROLLERS) for queue in queues]
     found = []

@@ -1,4 +1,4 @@
-"""What is on a server that is refused, and what a program says that ends for it."""
+"""Reads the content of a refused server, and the message of a program that ends because of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conftest import connect
 
 
 def all_of(client: Redis) -> tuple[dict[bytes, bytes], Any]:
-    """Everything on a server: what is stored, and its function libraries."""
+    """Return the whole content of a server: its data and its function libraries."""
     with connect(url_of(client)) as raw:
         return {key: raw.dump(key) for key in raw.scan_iter(count=1000)}, raw.function_list(withcode=True)
 
@@ -25,6 +25,6 @@ def url_of(client: Redis) -> str:
 
 
 def run(command: Sequence[str], **environment: str) -> tuple[int, str]:
-    """Run a program of the planner's to its end; returns its exit code and what it wrote, on one line."""
+    """Run a program of the planner to its end; return its exit code, and its output on one line."""
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, timeout=60, check=False)
     return done.returncode, " ".join((done.stdout + done.stderr).decode().split())

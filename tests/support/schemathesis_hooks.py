@@ -11,7 +11,7 @@ LONGEST_S = 0.05
 
 @schemathesis.hook
 def before_call(_: Any, case: Any, __: Any) -> None:
-    """Shorten the waits of requests that are right; what is wrong with others stays."""
+    """Shorten the waits of valid requests; leave the errors in invalid ones."""
     if isinstance(case.query, dict) and _is_wait(case.query.get("wait")):
         case.query["wait"] = LONGEST_S
     if case.path.endswith(":claim") and isinstance(case.body, dict) and _is_wait(case.body.get("wait_s", 30)):

@@ -1,4 +1,4 @@
-"""Controllers that do as a script says, over the real queues: goals in, every step answered, to the end of the plan."""
+"""Controllers that follow a script over the real queues: they answer every step until the plan has ended."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Fleet:
         return found.verdict.value, found.plan_id
 
     def verdict(self, goal_id: str) -> Any:
-        """What stands as the answer to a goal; None as long as it is PENDING."""
+        """Return the answer to a goal; None while it is PENDING."""
         found = queries.goal(self.redis, goal_id)
         return found if found and found.verdict != "PENDING" else None
 

@@ -22,7 +22,7 @@ HERE = ("127.0.0.1", "127.0.0.2")  # of the latter the certificate does not spea
 
 @dataclass(frozen=True)
 class Secure:
-    """Where a server is, and the certificate by which it is known."""
+    """The URL of a server, and the certificate of its authority."""
 
     url: str
     ca: Path

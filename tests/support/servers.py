@@ -69,7 +69,7 @@ class Server:
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """Kill it; from then on nobody can connect."""
+        """Kill the server; from then on it refuses connections."""
         if self._process:
             self._process.kill()
             self._process.wait(60)
@@ -99,7 +99,7 @@ class Server:
 
 
 class Fleet(threading.Thread):
-    """Answers every step of the plans in the default queue, and again while it stays there, whatever becomes of us."""
+    """Answers every step of the default queue, and again while the step stays there; it survives lost connections."""
 
     def __init__(self, url: str) -> None:
         super().__init__(name="fleet", daemon=True)
@@ -108,7 +108,7 @@ class Fleet(threading.Thread):
         self.sent = 0
 
     def run(self) -> None:
-        """Answer until told to end."""
+        """Answer steps until the fleet is stopped."""
         while not self._over.is_set():
             with suppress(RedisError), clients.connect(self._url, 0.2, patience_s=1.0) as client:
                 self._serve(client)
@@ -138,7 +138,7 @@ class Fleet(threading.Thread):
 
 
 def publish(redis: Redis, first: int, count: int, steps: int = 5) -> None:
-    """Publish goals, each once however often it is said."""
+    """Publish goals; a goal that is published twice is planned once."""
     pipeline = redis.pipeline(transaction=False)
     for number in range(first, first + count):
         pipeline.xadd(keys.GOALS, {"data": fleet.goal(number, steps)})

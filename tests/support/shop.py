@@ -45,7 +45,7 @@ class Shop:
         self._report(spec, success=False, tests_passed=False, failure_evidence=evidence)
 
     def heartbeat(self, spec: dict[str, Any]) -> str:
-        """Ask what becomes of an attempt, as its controller does."""
+        """Send a heartbeat for an attempt, as its controller does; return the action that it answers."""
         call = ("FCALL", HEARTBEAT, 1, spec["lease_key"], spec["attempt"], spec["lease"], "fleet")
         action, *_ = self.redis.execute_command(*call)
         return str(action.decode())
@@ -58,7 +58,7 @@ class Shop:
         self.planner.report(spec["step_id"], spec["plan_id"], **about, **said)
 
     def break_base(self, plans: int = 5, **of: Any) -> list[dict[str, Any]]:
-        """Have so many plans fail alike, and what was in flight by then, too; returns their steps."""
+        """Have this many plans fail alike, then fail the steps in flight, too; return the steps of these plans."""
         for _ in range(plans):
             self.submit(**of)
         specs = self.take()
@@ -78,7 +78,7 @@ class Shop:
         return found
 
     def be_due(self) -> None:
-        """Let the time be over until breakers are looked at again: of those of which somebody is to look again."""
+        """Make every breaker's next check due now."""
         for series in self.redis.zrange(HOME.breakers_due, 0, -1):
             if raw := self.redis.hget(HOME.breakers, series):
                 self.redis.hset(HOME.breakers, series, replace(Breaker.decode(raw), due=1).encode())

@@ -1,4 +1,4 @@
-"""What the sources can say on the wire, read from their syntax trees: so that no list of it can lack an entry."""
+"""Reads the codes and events that the sources can emit from their syntax trees, so that no list can lack one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PROBLEMS_BESIDE = {
 
 
 def codes(*names: str) -> set[str]:
-    """The codes of the errors that these modules can tell."""
+    """Return the error codes that these modules can emit."""
     return {code for name in names for node in _nodes(ROOT / name) for code in _codes(node)}
 
 

@@ -1,4 +1,4 @@
-"""What a server keeps of plans and goals, read as somebody would who only looks on."""
+"""Reads the plans and goals of a server as an observer does."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ OF_TYPE = {
 
 
 def faults(schema: Any, where: str = "") -> Iterator[str]:
-    """Say what of a schema structured output does not take."""
+    """Yield each part of a schema that structured output does not accept."""
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     known = ANYWHERE.union(*(OF_TYPE[kind] for kind in kinds)) | ({"$schema", "$id"} if not where else set())
@@ -55,7 +55,7 @@ def places(schema: Any, depth: int = 1) -> Iterator[tuple[int, Any]]:
 
 
 def written(value: Any, form: Any) -> Any:
-    """Write a plain answer as its strict form has it: null for what is left out, pairs for a map."""
+    """Convert a plain answer to its strict form: null for a field that is left out, pairs for a map."""
     if "anyOf" in form:
         return written(value, _choice(value, form["anyOf"]))
     if isinstance(value, dict) and "items" in form:

@@ -1,4 +1,4 @@
-"""What is wider than a plan, in the memory store: orders that stand, day budgets, full queues, outages."""
+"""State wider than a plan in the memory store: standing commands, day budgets, full queues and outages."""
 
 from __future__ import annotations
 

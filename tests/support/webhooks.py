@@ -161,7 +161,7 @@ def by_github(event: str, payload: Any, delivery: str = "d-1", secret: str = SEC
 
 
 def by_standard(payload: Any, at: int, delivery: str = "msg_1", secret: str = SIGNING) -> tuple[dict[str, str], bytes]:
-    """Sign as Standard Webhooks says; returns headers and body."""
+    """Sign a payload by Standard Webhooks; return headers and body."""
     raw = payload if isinstance(payload, bytes) else codec.dumps(payload)
     key = b64decode(secret.removeprefix("whsec_"))
     made = b64encode(hmac.digest(key, f"{delivery}.{at}.".encode() + raw, "sha256")).decode()

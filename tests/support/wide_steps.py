@@ -1,4 +1,4 @@
-"""Steps that may change what the globs of their goal mean."""
+"""Steps that may change every file that the globs of their goal match."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GLOBS = ("src/**", "tests/**")
 
 
 def a_wide_step(step_id: str = "a", *after: str, excluded: tuple[str, ...] = (), **fields: Any) -> PlannedStep:
-    """A step that names one file, and may change what the goal's globs mean."""
+    """Return a step that names one file, and may change every file that the goal's globs match."""
     return a_step(step_id, *after, **fields).model_copy(
         update={"allowed_patterns": GLOBS, "excluded_patterns": excluded}
     )

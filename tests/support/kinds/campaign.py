@@ -43,7 +43,7 @@ def an_exploration(*candidates: dict[str, Any], **modes: Any) -> dict[str, Any]:
 
 
 def a_goal(text: str = "Add sessions to the service", **fields: Any) -> Goal:
-    """A campaign; what is not a field of a goal is one of its `campaign`."""
+    """Return a campaign goal; a field that goals do not have goes into its `campaign`."""
     of_goal = {
         name: fields.pop(name) for name in ("allowed_files", "context", "limits", "constraints") if name in fields
     }

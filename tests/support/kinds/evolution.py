@@ -1,4 +1,4 @@
-"""Evolution goals, plans and what they expand to, in few words."""
+"""Short builders for evolution goals, their plans and the steps that these expand to."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def a_plan(*steps: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def drafted(goal: Goal, **options: Any) -> Draft:
-    """Draft with these options of the operator, and see that what comes out is valid."""
+    """Draft with these options of the operator, and check that the draft is valid."""
     answer = evolution.draft(goal, CATALOGUE, Setting(drafter="queue", options=options))
     assert isinstance(answer, Draft), answer
     assert validate(goal, answer.steps) == ()
@@ -62,7 +62,7 @@ def drafted(goal: Goal, **options: Any) -> Draft:
 
 
 def grown(goal: Goal, **options: Any) -> LivePlan:
-    """Draft, and see the plan as its strategy will: through JSON, and without what only the draft reads."""
+    """Draft, and return the plan as its strategy reads it: through JSON, and without the fields for the draft alone."""
     answer = drafted(goal, **options)
     kept = goal.model_dump(mode="json", exclude={"evolution": True, "context": {"files", "manifests"}})
     return LivePlan(Goal.model_validate(kept), through_json(answer.state), through_json(answer.document), 0)
@@ -85,7 +85,7 @@ def ended(step_id: str, output: Any = None, state: str = "DONE", mode: str = "re
 
 
 def unfolded(live: LivePlan, end: End) -> Expansion:
-    """Advance, and see that the steps which come out are valid."""
+    """Advance the plan, and check that the new steps are valid."""
     found = evolution.advance(live, end, CATALOGUE)
     assert found is not None
     if found.steps:

@@ -1,4 +1,4 @@
-"""Gap reports, histories and what is planned from them, in few words."""
+"""Short builders for gap reports, their histories and their plans."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def answered(goal: Goal, recall: dict[str, int] | None = None, now: int = NOW, *
 
 
 def drafted(goal: Goal, recall: dict[str, int] | None = None, now: int = NOW, **options: Any) -> Draft:
-    """Plan `goal`; whatever comes out has to pass the validator."""
+    """Draft `goal`, and check that the draft passes the validator."""
     made = answered(goal, recall, now, **options)
     assert isinstance(made, Draft), made
     assert validate(goal, made.steps, CATALOGUE) == ()

@@ -154,7 +154,7 @@ class Play:
         return None
 
     def unfold(self, found: Expansion | None) -> None:
-        """Go on as the strategy said."""
+        """Apply the expansion that the strategy returned."""
         if found is None:
             return
         assert found.why
@@ -181,7 +181,7 @@ Role = Callable[[Play, str], Any]
 
 
 def good(play: Play, step_id: str) -> Any:
-    """What a role that makes no mistakes answers."""
+    """Return the answer of a role that makes no mistakes."""
     step = play.open[step_id]
     if step.controller_task_spec.type is StepType.DRAFT:
         first = not play.state["loops"][play.row.removesuffix("-execute")]["iteration"] > 1
@@ -203,7 +203,7 @@ def run(play: Play, role: Role = good, until: str | None = None) -> Play:
 
 
 def failing(**fails: int) -> Role:
-    """Reviewers that fail a phase as often as `fails` says (plan_design=2), then pass it."""
+    """Return reviewers that fail a phase as often as `fails` says (plan_design=2), then pass it."""
     left = {name.replace("_", "-"): count for name, count in fails.items()}
 
     def role(play: Play, step_id: str) -> Any:

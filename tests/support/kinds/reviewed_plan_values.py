@@ -1,4 +1,4 @@
-"""Plans and entities of plan.json, for tests of what becomes of them."""
+"""Plans and entities of plan.json, for tests of the operations on them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SINGLE = {
 
 
 def whole() -> dict[str, Any]:
-    """A plan in which every text occurs nowhere else."""
+    """Return a plan whose texts are all different."""
     words = (f"word{number}" for number in range(1000))
 
     def some(names: str, **more: Any) -> dict[str, Any]:

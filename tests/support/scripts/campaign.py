@@ -1,4 +1,4 @@
-"""Campaigns as they are published, and controllers that answer their steps as a script says."""
+"""Campaign goals as producers publish them, and controllers that answer the steps from a script."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def succeeds(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fails(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Fail whatever is verified, never twice in the same way."""
+    """Fail every step with verification, each time with a different message."""
     if not spec["verify_tools"]:
         return succeeds(spec)
     trace = {"category": "LINT_ERROR", "stack_trace_head": f"src/b.py: {uuid.uuid4().hex} is wrong"}

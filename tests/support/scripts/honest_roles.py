@@ -41,7 +41,7 @@ ROLES = {
 
 
 def sections(prompt: str) -> dict[str, str]:
-    """Read what stands below each title of a prompt, without the marks of data."""
+    """Return the text below each title of a prompt, without the marks of quoted data."""
     found = {}
     for part in ("\n" + prompt).split("\n# ")[1:]:
         title, _, text = part.partition("\n")
@@ -51,7 +51,7 @@ def sections(prompt: str) -> dict[str, str]:
 
 
 def understood(prompt: str, told: dict[str, str]) -> dict[str, Any]:
-    """Put what a prompt says into the words in which the craft is written."""
+    """Translate a prompt into the spec that the functions of the craft take."""
     documents = {"plan": "plan.json as it is now", "outcomes": "What became of the milestones so far"}
     documents["milestone"] = "The milestone, with what it rests on"
     given = {name: json.loads(told[title]) for name, title in documents.items() if title in told}
@@ -68,7 +68,7 @@ def files_of(prompt: str) -> list[Path]:
 
 
 def errs(folder: Path, prompt: str, first: int) -> bool:
-    """Tell whether this is a step to begin with a mistake."""
+    """Return whether the agent begins this step with a mistake."""
     if AGAIN in prompt:
         return False
     with (folder / "steps").open("a+") as steps:
@@ -80,7 +80,10 @@ def errs(folder: Path, prompt: str, first: int) -> bool:
 
 
 def mistake(files: list[Path], answer: Any, number: int) -> str:
-    """Make one: code that does not compile, or nothing; an answer that breaks a rule, or none at all."""
+    """Make one mistake.
+
+    For files it is code that does not compile, or no change; otherwise an answer that breaks a rule, or no answer.
+    """
     if files:
         if files[0].suffix == ".py":
             files[0].write_text("def half(\n")

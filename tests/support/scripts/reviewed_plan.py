@@ -22,7 +22,7 @@ Answers = Mapping[str, Any]
 
 @dataclass
 class Roles:
-    """What the roles answer: the design lacks acceptance criteria at first, and no diff says why before it has to."""
+    """The answers of the roles: the first design lacks acceptance criteria, and the first diffs lack their reasons."""
 
     stubborn: frozenset[str] = frozenset()  # phases that never pass
     active: dict[str, set[str]] = field(default_factory=dict)  # step -> what else was in flight when it was done
@@ -69,7 +69,7 @@ FAULTS: Mapping[str, Callable[[Any], dict[str, str]]] = {
 
 
 def failed(spec: Spec, prefix: str) -> set[str]:
-    """What of its own a role has to repair, as the step says."""
+    """Return the ids of the items that a role has to repair, without `prefix`."""
     return {item["id"].removeprefix(prefix) for item in (spec["input"]["qr"] or {}).get("failed", ())}
 
 
