@@ -1,1 +1,1 @@
-"""What is said on the wire and kept in Redis: frozen models, no decisions."""
+"""Messages of the wire and records in Redis: frozen models, no decisions."""

@@ -1,4 +1,4 @@
-"""The keys that callers of the gateway show, and what each of them may do."""
+"""The API keys of the gateway's callers, and the rights of each."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ KeyId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,32}$")]
 Repository = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 PersonName = Annotated[
     str, StringConstraints(pattern=r"^\w[\w .,'@+-]{0,59}$")
-]  # no parenthesis: a key's id stands in one
+]  # no parenthesis: the caller's name has the key's id in parentheses
 RateText = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,6}/[smh]$")]
 
 
 class Right(StrEnum):
-    """What a key is for; `ADMIN` has all of the others."""
+    """A right of a key; `ADMIN` includes all others."""
 
     PRODUCER = "producer"  # goals of its tenant, on its queues and repositories, and what became of them
     CONTROLLER = "controller"  # claims, heartbeats and outcomes of its queues
@@ -32,7 +32,7 @@ class Right(StrEnum):
 
 
 class Rate(NamedTuple):
-    """How many requests a key may make: so many at once, and as many again in each period."""
+    """The rate of requests for a key: `requests` at once, and as many again in each period."""
 
     requests: int
     period_s: int
@@ -54,7 +54,7 @@ class ApiKey(Record):
 
     @property
     def called(self) -> str:
-        """Who shows it, as commands and the audit have it."""
+        """The caller's name in commands and the audit."""
         return f"{self.name} (key {self.key_id})" if self.name else f"key {self.key_id}"
 
     @property

@@ -1,4 +1,4 @@
-"""What belongs to an attempt and is too large for its outcome."""
+"""Attachments of an attempt, which are too large for its outcome."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Kind = Literal["diff", "transcript"]
 
 
 class Attachment(Inbound):
-    """The diff of an attempt or a transcript of its agent, which is sent before its outcome.
+    """The diff of an attempt or a transcript of its agent, sent before its outcome.
 
-    It is shown once an outcome with its SHA-256 as `diff_hash` or as `transcript.sent` was accepted, and not before. Of
-    an attempt one of each kind is kept.
+    It is shown only after an outcome with its SHA-256 as `diff_hash` or as `transcript.sent` was accepted. One of each
+    kind is kept for an attempt.
     """
 
     plan_id: PlanId

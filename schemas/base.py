@@ -1,4 +1,4 @@
-"""The words every message shares: enums, constrained strings and the two model bases."""
+"""The types that all messages share: enums, constrained strings and the model bases."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class GoalKind(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What a plan does about files that live plans of its repository may change, too."""
+    """The effect of an overlap: live plans may change the same files as a plan."""
 
     ALLOW = "allow"
     WAIT = "wait"
@@ -51,7 +51,7 @@ class Overlap(StrEnum):
 
 
 class RiskLevel(StrEnum):
-    """How much damage a step could do; limits hang on it."""
+    """The possible damage by a step; its limits depend on it."""
 
     LOW = "LOW"
     MED = "MED"
@@ -59,7 +59,7 @@ class RiskLevel(StrEnum):
 
 
 class StepType(StrEnum):
-    """What a controller is asked for; decides the step's mode."""
+    """The request to a controller; it determines the step's mode."""
 
     PATCH = "PATCH"
     TEST = "TEST"
@@ -113,7 +113,7 @@ class PlanState(StrEnum):
 
 
 class GoalVerdict(StrEnum):
-    """What became of a goal."""
+    """The result of a goal."""
 
     PENDING = "PENDING"
     PLANNED = "PLANNED"
@@ -123,7 +123,7 @@ class GoalVerdict(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What became of an outcome; only APPLIED changes state."""
+    """The result of an outcome; only APPLIED changes state."""
 
     APPLIED = "applied"
     DUPLICATE = "duplicate"
@@ -133,7 +133,7 @@ class Verdict(StrEnum):
 
 
 class FailureCategory(StrEnum):
-    """Why an attempt failed; the last ones are the planner's own."""
+    """Why an attempt failed; only the planner reports the last ones."""
 
     TEST_REGRESSION = "TEST_REGRESSION"
     TEST_TIMEOUT = "TEST_TIMEOUT"
@@ -159,20 +159,21 @@ class FailureCategory(StrEnum):
 
 
 class Inbound(BaseModel):
-    """A message from outside: fields we do not know are ignored, and `unknown_fields` counts them."""
+    """A message from outside: unknown fields are ignored, and `unknown_fields` counts them."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
 class Outbound(BaseModel):
-    """A message or record of ours: a field that is not declared is a mistake of ours."""
+    """A message or record of the planner: an undeclared field is a defect."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Record(Outbound):
-    """A record of ours that is read back from the store: the fields that a newer version added are kept and written
-    again. mypy reports a field that is given and not declared.
+    """A record that the planner reads back from the store: fields of a newer version are kept and written again.
+
+    mypy reports undeclared fields.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -198,7 +199,7 @@ class UnknownFields(NamedTuple):
 
 
 def name_unknown_fields(message: Inbound) -> UnknownFields:
-    """Name the first MOST_NAMED fields of `message`, at any depth, that this version of the wire does not know."""
+    """Return the first MOST_NAMED fields of `message`, at any depth, that this version of the wire does not know."""
     if not unknown_fields(message):  # as of nearly all
         return UnknownFields()
     named = list(islice(_unknown(message, ""), MOST_NAMED))
@@ -221,7 +222,7 @@ def _unknown(message: Inbound, pointer: str) -> Iterator[tuple[str, str | None]]
 
 @cache
 def _fields_with_models(model: type[Inbound]) -> tuple[str, ...]:
-    """Name the fields that may hold models, so that the hot path looks at no others."""
+    """Return the fields that may hold models; the hot path reads no others."""
     return tuple(name for name, field in model.model_fields.items() if _mentions_model(field.annotation))
 
 

@@ -1,4 +1,4 @@
-"""The one place where JSON is read and written (orjson)."""
+"""The only module that reads and writes JSON (orjson)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MOST_DIGITS = 18  # of a whole number that is one of 64 bits for sure
 
 
 def load_bounded(encoded: bytes) -> Any:
-    """Read JSON in which a number is larger than a double holds: it becomes 10^18 or 1e308 with its sign.
+    """Decode JSON with a number beyond a double: it becomes 10^18 or 1e308 with its sign.
 
-    Returns None where it is no JSON either way, or cannot be written again.
+    Returns None if it is no JSON anyway, or cannot be encoded again.
     """
     try:
         value = json.loads(encoded, parse_int=_bounded_int, parse_float=_bounded_float, parse_constant=_refuse)
@@ -31,7 +31,7 @@ def load_bounded(encoded: bytes) -> Any:
 
 
 def dump_unbounded(value: Any, *, sort_keys: bool = False) -> bytes:
-    """Write JSON with whole numbers of any size: for a reader that tells what it does not take, or for a digest."""
+    """Encode JSON with integers of any size: for a reader that reports its limits, or for a digest."""
     return json.dumps(value, separators=(",", ":"), sort_keys=sort_keys).encode()
 
 
@@ -48,7 +48,7 @@ def _refuse(name: str) -> Any:
 
 
 def raw(encoded: bytes) -> orjson.Fragment:
-    """Stand for JSON that is encoded already, so that `dumps` copies it as it is."""
+    """Wrap encoded JSON, so that `dumps` copies it unchanged."""
     return orjson.Fragment(encoded)
 
 

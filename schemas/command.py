@@ -1,4 +1,4 @@
-"""What an operator commands on `planner:{p}:commands` and `planner:commands`."""
+"""Commands of operators on `planner:{p}:commands` and `planner:commands`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CommandName(StrEnum):
 
 
 class Scope(StrEnum):
-    """How far an order reaches."""
+    """The reach of a command."""
 
     STEP = "step"
     PLAN = "plan"

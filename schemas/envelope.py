@@ -1,4 +1,4 @@
-"""The fields of a stream entry beside `data`, and how problems are described (RFC 9457; CloudEvents 1.0)."""
+"""The fields of a stream entry next to `data`, and the form of problems (RFC 9457; CloudEvents 1.0)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DATA = b"data"
 
 
 class FieldError(Record):
-    """One thing wrong: where (JSON pointer, RFC 6901), which rule, and a sentence."""
+    """One error: its place (JSON pointer, RFC 6901), its rule, and a sentence."""
 
     pointer: str
     code: str
@@ -19,7 +19,7 @@ class FieldError(Record):
 
 
 def field_error(pointer: str, code: str, message: str) -> FieldError:
-    """Make a FieldError by position, for modules that make many."""
+    """Make a FieldError from positional arguments."""
     return FieldError(pointer=pointer, code=code, message=message)
 
 
@@ -36,15 +36,15 @@ class Problem(Record):
 
     @classmethod
     def of(cls, code: str, detail: str, errors: tuple[FieldError, ...] = (), status: int = 422) -> Problem:
-        """Make the problem `code`, whose title is the code read as words."""
+        """Return the problem `code`; its title is the code as words."""
         title = code.replace("_", " ").capitalize()
         return cls(type=f"{ERRORS_PAGE}#{code}", title=title, code=code, detail=detail, errors=errors, status=status)
 
 
 class DeadEntry(Record):
-    """What stands in the field `problem` of a dead entry, with the raw bytes beside it in `data`.
+    """The field `problem` of a dead entry; the field `data` has the raw bytes.
 
-    The entry's other fields stand beside those as `entry.<name>`. `whole` says whether all of the entry is kept.
+    The entry's other fields are kept as `entry.<name>`. `whole` is true if the whole entry is kept.
     """
 
     problem: Problem

@@ -1,4 +1,4 @@
-"""What the planner tells of itself on `planner:{p}:events` (CloudEvents 1.0)."""
+"""Events of the planner on `planner:{p}:events` (CloudEvents 1.0)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVENT_SUFFIX = ".v1"
 
 
 class EventData(Outbound):
-    """What the planner tells of itself; the entry's field `type` says what happened. Fields are left out, not null.
+    """The data of an event; the entry's field `type` names the event. Missing fields are left out, not null.
 
     A type is `dev.planner.<goal|plan|step|outcome|budget|command>.<what>.v1`.
     """
@@ -72,5 +72,5 @@ class EventData(Outbound):
 
 @cache
 def event_type(what: str) -> str:
-    """Name the event `what`, such as `step.done`, as the wire does."""
+    """Return the type of the event `what`, such as `step.done`, on the wire."""
     return f"{EVENT_PREFIX}{what}{EVENT_SUFFIX}"

@@ -1,4 +1,4 @@
-"""Who works and who waits: the queues of step specs and the controllers that read them, as the server shows them."""
+"""The fleet as the server shows it: the queues of step specs and the controllers that read them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from schemas.base import Outbound
 class QueueView(Outbound):
     """A line of `planner queues --json`: a queue of step specs, over all partitions.
 
-    `claimed` entries were read by a controller, `waiting` ones by nobody yet. `readers` asked within the last minute,
-    or hold an entry. `oldest_ms` is the age of the oldest entry, null where there is none. `paused_by` says by whom and
-    why no step of it is handed out.
+    A controller has read `claimed` entries, and none has read `waiting` ones. `readers` is the number of controllers
+    that asked within the last minute, or have an entry. `oldest_ms` is the age of the oldest entry, null if there is
+    none. `paused_by` has the person and the reason of a pause.
     """
 
     queue: str
@@ -35,13 +35,12 @@ class StepInHand(Outbound):
 
 
 class ControllerView(Outbound):
-    """A line of `planner controllers --json`: a controller, what it reads, and what it works on.
+    """A line of `planner controllers --json`: a controller, its queues, and its work.
 
-    `idle_ms` is the time since it last asked for work. `info` is what it says of itself with its heartbeats, such as
-    version, host and abilities; null where it says nothing.
-    `seen_at` is when it last asked for work or sent a heartbeat; one that is silent for twice the time between two
-    heartbeats is `gone`. `done` and `failed` are how many of the attempts that it claimed ended so today and yesterday
-    (UTC), as the planner counts them; those that work side by side in one program have one count together.
+    `idle_ms` is the time since its last request for work. `info` has its own facts from heartbeats, such as version,
+    host and abilities; null if it sends none. `seen_at` is the time of its last request or heartbeat. A controller that
+    is silent for twice the time between two heartbeats is `gone`. `done` and `failed` count the attempts that it
+    claimed and that ended today or yesterday (UTC). Controllers in one program share one count.
     """
 
     name: str
@@ -56,7 +55,7 @@ class ControllerView(Outbound):
 
 
 class DayBudgetView(Outbound):
-    """The tokens that a tenant or a repository may use on this day (UTC), and what its plans have used or hold."""
+    """The tokens that a tenant or a repository may use on this day (UTC), and those that its plans used or hold."""
 
     scope: str
     tenant: str | None

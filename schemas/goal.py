@@ -49,7 +49,7 @@ Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$"), Tex
 
 
 class GoalContext(Inbound):
-    """What the producer knows of the repository. Untrusted: data, never a command, never a wider allowlist."""
+    """The producer's facts about the repository. Untrusted: data, never a command, never a wider allowlist."""
 
     repo: Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.REPOSITORY] | None = None
     base_sha: Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.REVISION] | None = None
@@ -68,7 +68,7 @@ class GoalContext(Inbound):
 
 
 class Limits(Inbound):
-    """What a plan may use up and when it halts; None takes the default of the goal's kind."""
+    """The budgets of a plan and the thresholds of its halts; None takes the default of the goal's kind."""
 
     tokens: int | None = Field(default=None, ge=1000, le=10**9)
     patch_cycles: int | None = Field(default=None, ge=1, le=100_000)
@@ -106,7 +106,7 @@ USUAL_LIMITS: Mapping[str, int | None] = MappingProxyType(
 
 
 class Estimate(Inbound):
-    """What one attempt is expected to use; reserved at dispatch, settled by its outcome."""
+    """The expected usage of one attempt; reserved at dispatch, settled by its outcome."""
 
     tokens: int | None = Field(default=None, ge=0, le=10**9)
     patch_cycles: int | None = Field(default=None, ge=0, le=1000)
@@ -138,7 +138,7 @@ TaskKind = Literal[
 
 
 class SuppliedStep(Inbound):
-    """A step of a plan made elsewhere; governed exactly as one of ours."""
+    """A step of a plan made elsewhere; governed exactly like the planner's own."""
 
     step_id: StepId
     title: Annotated[str, StringConstraints(min_length=1, max_length=100), TextKind.STEP_TEXT]
@@ -170,7 +170,7 @@ class Delivery(Inbound):
 
 
 class Beginning(Inbound):
-    """A plan on whose changes another one goes on: as they were behind `step_id`, else the last ones."""
+    """A plan whose changes another one continues: as they were after `step_id`, else the last ones."""
 
     plan_id: PlanId
     step_id: StepId | None = None

@@ -46,7 +46,7 @@ def _cut(value: object) -> object:
 
 
 class IntegrityPlace(Inbound):
-    """One place of a change, and what was found there: a line of it, cut."""
+    """One place of a change, and the finding there: a line of it, truncated."""
 
     kind: KindName
     path: Path

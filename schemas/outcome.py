@@ -1,4 +1,4 @@
-"""What a controller reports of one attempt."""
+"""A controller's report about one attempt."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _AS_DOUBLE = 10**308  # whole numbers beyond are none to those who read JSON num
 
 
 def _whole(value: float) -> int:
-    """Round away from 0, so that an exit code of 0.5 is none that passes; what is larger than 10^18 becomes that.
+    """Round away from 0, so that an exit code of 0.5 does not pass; values beyond 10^18 become 10^18.
 
-    What is infinite raises ValueError: it was written in a way that not everyone who reads JSON takes.
+    An infinite value raises ValueError: not every reader of JSON accepts its form.
     """
     if not math.isfinite(value):
         raise ValueError("not finite")
@@ -64,9 +64,9 @@ Figure = Annotated[
 
 
 def _take_words_for_none(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-    """Take what is no number for nothing: these names came later than outcomes that had something else under them.
+    """Read a value that is no number as None: earlier outcomes used these names for other data.
 
-    A number that cannot be read is refused all the same: it would be kept in a log that nobody could read then.
+    A number that cannot be read is still refused, because a log with it could not be read.
     """
     return read(value) if isinstance(value, int | float) else None
 
@@ -75,9 +75,9 @@ LaterFigure = Annotated[Figure | None, WrapValidator(_take_words_for_none)]
 
 
 class Metrics(Inbound):
-    """What the attempt used up; tokens and patch cycles that are missing settle at what was reserved, below 0 is 0.
+    """The usage of the attempt; for missing tokens and patch cycles the reservation counts, below 0 counts as 0.
 
-    Tokens are booked up to what the plan's limit leaves.
+    Tokens are booked up to the rest of the plan's limit.
     """
 
     tokens_used: Figure | None = None
@@ -93,7 +93,7 @@ class Metrics(Inbound):
 
 
 class FailureEvidence(Inbound):
-    """What the controller saw go wrong. Untrusted data; `category` may be any word and is then classified."""
+    """The controller's evidence of a failure. Untrusted data; `category` may be any word and is then classified."""
 
     category: Word | None = None
     top_failing_tests: tuple[Line, ...] = Field(default=(), max_length=100)
@@ -114,7 +114,7 @@ class ReleaseKind(StrEnum):
 
 
 def _take_unreadable_for_none(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-    """Take what cannot be read for nothing: an outcome is not refused because of it."""
+    """Read an invalid value as None: no outcome is refused because of it."""
     try:
         return read(value)
     except ValidationError:
@@ -122,7 +122,7 @@ def _take_unreadable_for_none(value: Any, read: ValidatorFunctionWrapHandler) ->
 
 
 class Transcript(Inbound):
-    """Where a controller keeps what its agent printed: a file of its host, beside which the attempt's others lie."""
+    """The place of an agent's transcript: a file on the controller's host, next to the attempt's other files."""
 
     path: Line
     digest: Word | None = None
@@ -139,7 +139,7 @@ class ReportKind(StrEnum):
 
 
 class TestWord(StrEnum):
-    """What a report says of one test."""
+    """The result of one test in a report."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -156,7 +156,7 @@ TestName = Annotated[str, StringConstraints(min_length=1, max_length=1000), Text
 
 
 class TestFigures(Inbound):
-    """What the report of a verification counts, and what became of the failing tests that the spec names."""
+    """The counts in the report of a verification, and the results of the failing tests that the spec names."""
 
     passed: TestCount = 0
     failed: TestCount = 0
@@ -177,7 +177,7 @@ class TestFigures(Inbound):
 
 
 class VerifyReceipt(Inbound):
-    """The proof that a verification ran: its exit code, the digest of what it printed, and its report of tests."""
+    """The proof that a verification ran: its exit code, the digest of its output, and its report of tests."""
 
     tool: Word
     exit_code: Figure
@@ -191,7 +191,7 @@ class VerifyReceipt(Inbound):
 
 
 class Released(Inbound):
-    """Why an attempt is handed back: what kept its host or its model's provider from beginning or from going on."""
+    """Why an attempt is handed back: the trouble of its host or its model's provider."""
 
     reason: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG]
     kind: Annotated[ReleaseKind | None, WrapValidator(_take_unreadable_for_none)] = None
@@ -203,7 +203,7 @@ Evaluation = Annotated[  # what was measured of the change, by the names of metr
 
 
 def _cut(size: int) -> BeforeValidator:
-    """Keep the first so many of a list: no outcome is refused for the length of one."""
+    """Keep the first `size` items of a list: no outcome is refused because of a long list."""
     return BeforeValidator(lambda value: value[:size] if isinstance(value, list | tuple) else value)
 
 
@@ -213,14 +213,14 @@ ManyPaths = Annotated[tuple[Path, ...], Field(max_length=MAX_TOUCHED), _cut(MAX_
 
 
 class Needs(Inbound):
-    """Files beside its own that an attempt found it has to change, and why."""
+    """Further files that an attempt has to change, and why."""
 
     files: FewPaths
     reason: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG] = ""
 
 
 class CannotVerify(Inbound):
-    """A tool of the verification that could not run: what it printed instead, and in which folder."""
+    """A tool of the verification that could not run: its output, and its folder."""
 
     tool: Word
     cwd: Path | None = None
@@ -228,7 +228,7 @@ class CannotVerify(Inbound):
 
 
 class BaseJudgement(StrEnum):
-    """What the tests of the base came to."""
+    """The result of the tests of the base."""
 
     SAME = "same"  # they fail no more than the plan's own, or there are none
     DIVERGES = "diverges"
@@ -236,28 +236,28 @@ class BaseJudgement(StrEnum):
 
 
 class Judged(Inbound):
-    """What judged an attempt beside its verification, as its spec asked for (`judged_by`)."""
+    """The results of additional judgements of an attempt that its spec requested (`judged_by`)."""
 
     base: Annotated[BaseJudgement | None, WrapValidator(_take_unreadable_for_none)] = None
     holdout: Word | None = None  # the digest of held-out tests that ran and passed
 
 
 class GivenInstructions(Inbound):
-    """The repository's own instructions that an agent was given, with their digests, or why it was given none."""
+    """The repository's own instructions that an agent got, with their digests, or why it got none."""
 
     given: dict[Path, Word] = Field(default_factory=dict, max_length=1000)
     left_out: Line | None = None
 
 
 class AtTarget(Inbound):
-    """What verified the tip of the target branch, which had moved from the commit that the plan begins with."""
+    """The verification at the tip of the target branch, if that has moved from the plan's first commit."""
 
     target_sha: Word
     verify: tuple[VerifyReceipt, ...] = Field(default=(), max_length=50)
 
 
 class Outcome(Inbound):
-    """The result of one attempt. `plan_id`, `attempt` and `lease` may stand in the entry's fields instead."""
+    """The result of one attempt. `plan_id`, `attempt` and `lease` may be in the entry's fields instead."""
 
     step_id: StepId
     success: bool
@@ -302,7 +302,7 @@ class Outcome(Inbound):
     @model_validator(mode="before")
     @classmethod
     def _count_touched(cls, said: Any) -> Any:
-        """Count the files of a list that is cut: what a controller counted itself holds if it is more."""
+        """Count the files of a truncated list; the controller's own count is used if it is larger."""
         touched = said.get("touched_files") if isinstance(said, dict) else None
         if not isinstance(touched, list | tuple) or len(touched) <= MAX_TOUCHED:
             return said

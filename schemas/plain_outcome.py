@@ -1,6 +1,6 @@
-"""The outcome of an attempt that succeeded, in the strict form that nearly all have: read eight times as fast.
+"""The outcome of a successful attempt in the strict form of nearly all outcomes: it is read eight times as fast.
 
-Whatever does not fit is no mistake: `Outcome` judges that. What fits here means the same there, and all of its fields
+Another form is no error: `Outcome` judges it. A value in this form has the same meaning there, and all of its fields
 are known.
 """
 
@@ -21,7 +21,7 @@ _Paths = Annotated[Sequence[_Path], Meta(max_length=1000)]  # a list where it wa
 
 
 class PlainMetrics(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
-    """What the attempt used up, as `Metrics`."""
+    """The usage of the attempt, as in `Metrics`."""
 
     tokens_used: _Figure | None = None
     duration_ms: _Figure | None = None
@@ -34,7 +34,7 @@ class PlainMetrics(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
 
 
 class PlainTests(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
-    """What a report counts, as `TestFigures`."""
+    """The counts of a report, as in `TestFigures`."""
 
     passed: _Count = 0
     failed: _Count = 0
@@ -48,12 +48,12 @@ class PlainTests(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
 
     @property
     def ended(self) -> int:
-        """As that of `TestFigures`."""
+        """As in `TestFigures`."""
         return self.passed + self.failed + self.skipped + self.xfailed
 
 
 class PlainReceipt(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
-    """The proof that a verification ran, as `VerifyReceipt`."""
+    """The proof that a verification ran, as in `VerifyReceipt`."""
 
     tool: _Word
     exit_code: Annotated[int, Meta(ge=-(10**9), le=10**9)]
@@ -65,7 +65,7 @@ class PlainReceipt(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
 
 
 class PlainTranscript(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
-    """Where the controller keeps what its agent printed, as `Transcript`."""
+    """The place of the agent's transcript, as in `Transcript`."""
 
     path: Annotated[str, Meta(max_length=1000)]
     digest: _Word | None = None
@@ -74,16 +74,16 @@ class PlainTranscript(Struct, forbid_unknown_fields=True, frozen=True, gc=False)
 
 
 class PlainInstructions(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
-    """Which instructions the agent was given, as `GivenInstructions`."""
+    """The instructions that the agent got, as in `GivenInstructions`."""
 
     given: Annotated[dict[_Path, _Word], Meta(max_length=1000)] = msgspec.field(default_factory=dict)
     left_out: None = None
 
 
 class PlainOutcome(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
-    """A success that names its plan, its attempt and its lease, and nothing that few outcomes have.
+    """A success with its plan, its attempt and its lease, and without rare fields.
 
-    `step_id` and `plan_id` are any texts: whoever finds a step by them knows that they are ids.
+    `step_id` and `plan_id` are any texts: the code that finds a step by them knows that they are ids.
     """
 
     step_id: str
@@ -112,7 +112,7 @@ class PlainOutcome(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     instructions: PlainInstructions | None = None
 
     def tells(self, name: str) -> bool:
-        """As that of `Outcome`, of a list."""
+        """As in `Outcome`, for a list."""
         return isinstance(getattr(self, name), list)
 
 

@@ -1,4 +1,4 @@
-"""A plan as `planner show --json` tells it."""
+"""A plan as `planner show --json` reports it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Halt(Outbound):
 
 
 class Waiting(Outbound):
-    """What a plan waits for a person to say, and until when."""
+    """The question that a plan asks a person, and its deadline."""
 
     kind: str
     questions: tuple[str, ...]
@@ -28,7 +28,7 @@ class Waiting(Outbound):
 
 
 class BudgetLine(Outbound):
-    """One budget: what it allows (None: no limit), what attempts in flight hold, what is gone."""
+    """One budget: its limit (None: no limit), the reservations of attempts in flight, and the spent amount."""
 
     limit: int | None
     reserved: int
@@ -45,10 +45,10 @@ class Budget(Outbound):
 
 
 class ForecastLine(Outbound):
-    """What a budget is expected to need beside what is spent and held.
+    """The expected needs of a budget, in addition to spent and reserved amounts.
 
-    `needed` is what the estimates of the open steps come to (null: nothing estimates it), `likely` the same at the rate
-    so far (null: there is none yet).
+    `needed` is the sum of the estimates of the open steps, null without an estimate. `likely` is the same at the rate
+    so far, null if there is no rate yet.
     """
 
     needed: int | None
@@ -56,7 +56,7 @@ class ForecastLine(Outbound):
 
 
 class Forecast(Outbound):
-    """What the `steps` of a plan that have not ended are expected to need, if each succeeds with its next attempt."""
+    """The expected needs of a plan's open `steps`, if each succeeds with its next attempt."""
 
     steps: int
     tokens: ForecastLine
@@ -67,11 +67,10 @@ class Forecast(Outbound):
 class PlanSummary(Outbound):
     """A line of `planner plans --json`.
 
-    `branch` and `pull_request` are what was delivered, `undelivered` says why not all that the goal asks for was.
-    `delivery` is the state of the change at its forge; null without one. `lines` are those that a reviewer has to read,
-    new and gone, as the controller counted them.
-    `cost_usd` is what its attempts cost, as controllers say; null where none said so. `doubt` says why its success is
-    not to be believed without a look: an attempt changed the failing test itself.
+    `branch` and `pull_request` are the delivered ones; `undelivered` is the reason if a part of the goal's delivery is
+    missing. `delivery` is the state of the change at its forge; null without one. `lines` counts the lines to review,
+    added and removed, by the controller's count. `cost_usd` is the cost of its attempts by the reports of controllers,
+    null without any. `doubt` is a reason to check a success: an attempt changed the failing test itself.
     """
 
     plan_id: str
@@ -100,7 +99,7 @@ class PlanSummary(Outbound):
 
 
 class StandingStill(Outbound):
-    """Why no step of a live plan runs, in one word and as a sentence; `since` is null where that is not known."""
+    """Why no step of a live plan runs, in one word and as a sentence; `since` is null if it is not known."""
 
     reason: Literal[
         "no_controller", "handed_back", "paused", "breaker", "person", "files", "drafter", "backoff", "review"
@@ -110,11 +109,12 @@ class StandingStill(Outbound):
 
 
 class StepActivity(Outbound):
-    """What a step does: `queued`, `running`, in a `backoff` before its next attempt, `held` by its queue or by files.
+    """The activity of a step: `queued`, `running`, `backoff` before its next attempt, or `held` by its queue or files.
 
-    `since` is when its attempt was queued or handed back, or when a controller claimed or read it; `until` when the
-    backoff ends. `controller` and `heartbeat_at` are as the controller says; it may send no heartbeat. `reason` says
-    why nothing happens: no controller reads its queue, another plan claims a file, a controller handed it back.
+    `since` is the time when its attempt was queued or handed back, or when a controller claimed or read it. `until` is
+    the end of the backoff. `controller` and `heartbeat_at` come from the controller, which may send no heartbeat.
+    `reason` is why nothing happens: no controller reads its queue, another plan claims a file, or a controller handed
+    it back.
     """
 
     kind: str
@@ -128,9 +128,9 @@ class StepActivity(Outbound):
 class StepView(Outbound):
     """A step of a plan view; the title is for people.
 
-    `verified` is false where the step is done and nothing proved it, null where it is not done or nothing verifies it.
-    `answer` is what a step answered, where that was kept for other steps or for people: data from outside.
-    `activity` is told by `planner show` alone.
+    `verified` is false if the step is done without a proof; null if it is not done, or has no verification. `answer` is
+    the step's answer if it is kept for other steps or for people: data from outside. Only `planner show` has
+    `activity`.
     """
 
     step_id: str
@@ -152,14 +152,14 @@ class StepView(Outbound):
 
 
 class LogView(Outbound):
-    """The head of a plan's log: the digest of its newest line, and how many lines it has."""
+    """The head of a plan's log: the digest of its newest line, and its number of lines."""
 
     head: str
     lines: int
 
 
 class OverlapView(Outbound):
-    """A file that other live plans claimed before a plan did; with `circle` it goes on, as they wait for it in turn."""
+    """A file that other live plans claimed before a plan; with `circle` it goes on, because they wait for it."""
 
     file: str
     plans: tuple[str, ...]
@@ -169,8 +169,8 @@ class OverlapView(Outbound):
 class BreakerView(Outbound):
     """A tenant's repository that its breaker has paused since the time `since`, and why.
 
-    `next_probe_at` is when the next step is let through: then, or as soon as a plan has one to start. It is null while
-    a step of the plan `probe` is let through, whose success resumes the repository.
+    `next_probe_at` is the time of the next probe: then, or as soon as a plan has a step to start. It is null while a
+    step of the plan `probe` is the probe; its success resumes the repository.
     """
 
     tenant: str
@@ -182,9 +182,9 @@ class BreakerView(Outbound):
 
 
 class NeedView(Outbound):
-    """Files that a step needs and its goal does not allow, why, and the command that sends a goal which does.
+    """Files that a step needs and its goal does not allow, why, and the command for a goal that does.
 
-    `submit` is empty where no goal may allow them, or a goal of this kind is not sent by options.
+    `submit` is empty if no goal may allow them, or if a goal of this kind cannot be sent by options.
     """
 
     step_id: str
@@ -194,17 +194,16 @@ class NeedView(Outbound):
 
 
 class CriterionView(Outbound):
-    """What a plan is accepted by; `checked_by` is a step with its command, a reviewer, a person, or nothing."""
+    """An acceptance criterion of a plan; `checked_by` is a step with its command, a reviewer, a person, or nothing."""
 
     text: str
     checked_by: str | None = None
 
 
 class SimilarView(Outbound):
-    """Attempts of equal steps that are like those of a plan: how many there were, how many failed by what, and with
-    how many tokens.
+    """Attempts of steps that are similar to those of a plan, with their number and the failures by category.
 
-    `score` is how alike they are, from 0 to 1, times what is left of that after 5 % a day, times their success rate.
+    `score` is their similarity from 0 to 1, reduced by 5 % for each day, times their success rate.
     """
 
     title: str
@@ -218,21 +217,21 @@ class SimilarView(Outbound):
 
 
 class OrderView(Outbound):
-    """In which order the steps were put, and why: `likely` or `risky`."""
+    """The order of the steps, and its rule: `likely` or `risky`."""
 
     by: str
     steps: tuple[str, ...]
 
 
 class MemoryView(Outbound):
-    """What earlier plans of the repository taught a plan when it was made; `order` is null where it stayed."""
+    """The facts from earlier plans of the repository at a plan's creation; `order` is null if it did not change."""
 
     similar: tuple[SimilarView, ...] = ()
     order: OrderView | None = None
 
     @classmethod
     def of(cls, kept: Mapping[str, Any] | None) -> MemoryView | None:
-        """Read what a plan's head keeps of it; None where that is nothing."""
+        """Read the memory in a plan's head; None if there is none."""
         known = {name: kept[name] for name in cls.model_fields if name in kept} if kept else None
         return cls.model_validate(known) if known else None
 
@@ -240,18 +239,21 @@ class MemoryView(Outbound):
 class PlanView(PlanSummary):
     """Everything about one plan; steps in their planned order.
 
-    `unverified` says which files nothing verifies, and whether no step runs tests; `outside` which files the goal does
-    not allow, and which gaps are left. `retry_of` and `retried_by` name the plan of whose goal this one was made again,
-    and those that were made of this one's. `overlaps` are those that the plan met, whatever became of them since.
-    `forecast` is null of a plan that has ended or is not made yet. `drafted_from` is the plan whose draft the plan
-    cache gave to this one, `flaky_tests` those that earlier plans of its repository found, of which its steps are told,
-    `memory` what those taught it; null where that is nothing.
-    `breaker` is that of its repository, where the plan is paused by it; null to a user of Redis who may not read that.
+    `unverified` names the files that nothing verifies, and whether no step runs tests. `outside` names the files that
+    the goal does not allow, and the gaps that are left. `retry_of` is the plan whose goal this one repeats, and
+    `retried_by` are the plans that repeat the goal of this one. `overlaps` are all overlaps that the plan met, past
+    ones included.
+
+    `forecast` is null for a plan that has ended or is not made yet. `drafted_from` is the plan whose cached draft this
+    one uses. `flaky_tests` are tests that earlier plans of its repository found to be flaky; its steps get them.
+    `memory` has other facts from those plans. Both are empty if there are none. `breaker` is the breaker of its
+    repository, if that pauses the plan; null for a user of Redis without the right to read it.
+
     `needs` are files that attempts asked for and the goal does not allow at the level of their steps. `standing_still`
-    says why no step runs; null where one does, or waits for its turn at a controller that reads its queue.
-    `integrity` has what changes did to tests and checks, those that were refused among them. `criteria` are what the
-    plan is accepted by; those that nothing checks stand in `unverified`, too. `result` is that of
-    `GET /v1/plans/{id}/result`, null until the plan has ended.
+    is why no step runs; null if one runs, or waits for its turn at a controller that reads its queue. `integrity` has
+    the effects of changes on tests and checks, refused changes included. `criteria` are the acceptance criteria; those
+    that nothing checks are in `unverified`, too. `result` is that of `GET /v1/plans/{id}/result`, null until the plan
+    has ended.
     """
 
     steps: tuple[StepView, ...]
@@ -275,9 +277,9 @@ class PlanView(PlanSummary):
 
 
 class GoalAnswer(Outbound):
-    """What became of a goal, as its record says; of its plan the end, once that is known.
+    """The result of a goal by its record, with the end of its plan if that is known.
 
-    A goal with nothing to do has an id of a plan that was never made, one that could not be read has "" and `errors`.
+    A goal with nothing to do has the id of a plan that was never made. One that could not be read has "" and `errors`.
     """
 
     goal_id: str

@@ -1,6 +1,6 @@
-"""A policy of operators as it stands in its file (TOML): what goals get that say nothing, and what none may have.
+"""A policy of operators in its file (TOML): defaults for goals that set no value, and bounds for all goals.
 
-Nothing in it widens anything: a default is for a goal that says nothing, everything else only takes away.
+It widens nothing: a default is for a goal without a value, and everything else only restricts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from schemas import goal as wire
 from schemas.base import FailureCategory, GoalKind, Overlap, RiskLevel
 from schemas.integrity import MOST_MUTANTS, IntegrityAction, IntegrityFamily
 
-# What a goal is, in the rows about integrity: the type of a task, or the kind of another goal.
+# The type of a goal in the rows about integrity: the type of a task, or the kind of another goal.
 GoalType = Literal[
     "repair",
     "feature",
@@ -27,7 +27,7 @@ GoalType = Literal[
     "reviewed_plan",
     "evolution",
 ]
-FORMAT = 1  # that this version reads
+FORMAT = 1  # the format of this version
 MOST_RETRIES = 3
 
 Owner = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -38,15 +38,15 @@ class _Table(BaseModel):
 
 
 class Limits(wire.Limits):
-    """Limits of plans; here an unknown name is a mistake, and a number in quotes too."""
+    """Limits of plans; here an unknown name is an error, and so is a number in quotes."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class GoalTable(_Table):
-    """What holds for some goals: limits of those that say nothing, limits that none exceeds, who is asked.
+    """Rules for some goals: defaults of limits, bounds of limits, and approvals.
 
-    `overlap` is for goals that say nothing of it, as the limits of `defaults` are.
+    `overlap` is a default, too, like the limits of `defaults`.
     """
 
     defaults: Limits = Limits()
@@ -66,7 +66,7 @@ class RiskTable(_Table):
 
 
 class PolicyFile(GoalTable):
-    """The whole file; its own limits and approvals are for every goal."""
+    """The whole file; its own limits and approvals apply to every goal."""
 
     format: Literal[1] = 1
     kind: dict[GoalKind, GoalTable] = Field(default_factory=dict)

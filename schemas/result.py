@@ -1,4 +1,4 @@
-"""The result of a plan, as every door shows it."""
+"""The result of a plan, as every endpoint shows it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schemas.base import Outbound, PlanState
 
 
 class IntegrityView(Outbound):
-    """What a change did to tests or checks at one place, and what became of the change: refuse, approve or tell."""
+    """The effect of a change on tests or checks at one place, and the action: `refuse`, `approve` or `tell`."""
 
     step_id: str
     action: str
@@ -21,7 +21,7 @@ class IntegrityView(Outbound):
 
 
 class FileResult(Outbound):
-    """A file that a plan changed; lines are null where no diff of it came."""
+    """A file that a plan changed; lines are null without a diff of it."""
 
     path: str
     kind: Literal["created", "changed", "deleted"]
@@ -32,7 +32,7 @@ class FileResult(Outbound):
 class StepResult(Outbound):
     """A step that landed a change: as `commit`, which the ref `ref` has.
 
-    `diff_bytes` is null where its diff is not kept, and `no_diff` says why.
+    `diff_bytes` is null if its diff is not kept, and `no_diff` is the reason.
     """
 
     step_id: str
@@ -49,7 +49,7 @@ class StepResult(Outbound):
 
 
 class VerifiedBy(Outbound):
-    """A verification: what it found at the plan's base commit (null: it did not run there), and at the end.
+    """A verification: its result at the plan's base commit (null: it did not run there), and at the end.
 
     The counts are those of the tests in its last report, null without one.
     """
@@ -66,7 +66,7 @@ class VerifiedBy(Outbound):
 
 
 class AnswerResult(Outbound):
-    """What a step that only looks answered: data from outside, cut."""
+    """The answer of a step that only reads: data from outside, truncated."""
 
     step_id: str
     title: str
@@ -75,14 +75,14 @@ class AnswerResult(Outbound):
 
 
 class IntegrityResult(Outbound):
-    """How many changes were looked at for what weakens tests and checks, and what was found."""
+    """How many changes were checked for weakened tests and checks, and the findings."""
 
     looked_at: int
     places: tuple[IntegrityView, ...] = ()
 
 
 class Spent(Outbound):
-    """What a plan used: seconds are those from its making to its end, or until now."""
+    """The usage of a plan; seconds count from its creation to its end, or until now."""
 
     tokens: int
     cost_usd: float | None
@@ -92,7 +92,7 @@ class Spent(Outbound):
 
 
 class Way(Outbound):
-    """A way on for a plan that failed: an act of the page with the values that its form begins with."""
+    """An option for a plan that failed: an action of the page with the first values of its form."""
 
     text: str
     act: Literal["retry"] = "retry"
@@ -100,7 +100,7 @@ class Way(Outbound):
 
 
 class FailureResult(Outbound):
-    """The last attempt that failed before a plan halted: failing tests, the last lines it told, and ways on.
+    """The last failed attempt before a plan halted: failing tests, the last lines of its output, and options.
 
     Tests and output are data from outside.
     """
@@ -114,10 +114,10 @@ class FailureResult(Outbound):
 
 
 class PlanResult(Outbound):
-    """What a plan did, so far or in the end. `sentence` is for people; `take` is the command that takes the change.
+    """The results of a plan, so far or at its end. `sentence` is for people; `take` is the command to get the change.
 
-    `take_in` says where that command is to be run. `unread` says why attempts are missing here. Lists are cut, and
-    `more_files` and `more_steps` say how much is missing.
+    `take_in` is the folder for that command. `unread` is the reason if attempts are missing here. Lists are truncated,
+    and `more_files` and `more_steps` count the missing entries.
     """
 
     plan_id: str

@@ -1,4 +1,4 @@
-"""What fleets spent and what became of their plans: sums of plans that ended, by hour, day, tenant or repository."""
+"""The spending of fleets and the ends of their plans: sums of ended plans, by hour, day, tenant or repository."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pydantic import Field
 
 from schemas.base import Outbound
 
-REST = "*"  # in the place of a name: those for which a period had no place of their own
+REST = "*"  # in place of a name: those beyond the capacity of a period
 
 
 class StatsBy(StrEnum):
-    """What each row of `planner stats` stands for."""
+    """The subject of each row of `planner stats`."""
 
     HOUR = "hour"
     DAY = "day"
@@ -21,10 +21,10 @@ class StatsBy(StrEnum):
 
 
 class StatsFigures(Outbound):
-    """Sums over plans that ended: how many ended how, and what they used in all of their time.
+    """Sums over ended plans: how many ended in each way, and their usage in their whole time.
 
-    `halted_by` splits `halted` by rule, `cancelled` were ended by the command of this name, `rejected` were never made.
-    `steps` are done, `failures` are outcomes that failed. `cost_usd` is as controllers say.
+    `halted_by` splits `halted` by rule. `cancelled` were ended by the command of this name, `rejected` were never made.
+    `steps` are done, `failures` are outcomes that failed. `cost_usd` comes from controllers.
     """
 
     completed: int = 0
@@ -41,7 +41,7 @@ class StatsFigures(Outbound):
 class StatsRow(StatsFigures):
     """The sums of one hour or day that began `at`, or of one tenant or repository.
 
-    `repo` is null for plans without a repository, and "*" for repositories for which there was no room.
+    `repo` is null for plans without a repository, and "*" for repositories beyond the capacity of a period.
     """
 
     at: str | None = None
@@ -50,9 +50,9 @@ class StatsRow(StatsFigures):
 
 
 class StatsView(Outbound):
-    """`planner stats --json`: sums of the plans that ended from `since`, the beginning of an hour or a day, to `until`.
+    """`planner stats --json`: sums of the plans that ended from `since`, the start of an hour or a day, to `until`.
 
-    Hours and days in which no plan ended have no row.
+    Hours and days without an ended plan have no row.
     """
 
     since: str

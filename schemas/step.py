@@ -1,4 +1,4 @@
-"""A step: as it is planned and stored, and as it goes out to a controller."""
+"""A step: as it is planned and stored, and as a controller gets it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schemas.base import SCHEMA_VERSION, Mode, Outbound, Record, RiskLevel, Step
 
 
 class AtBase(StrEnum):
-    """What is concluded from a step that runs at the plan's base."""
+    """The effect of a step that runs at the plan's base."""
 
     HALT = "halt"
     WARN = "warn"
@@ -21,17 +21,17 @@ class AtBase(StrEnum):
 
 
 DELIVERIES = "deliver"  # the queue of DELIVER steps, and of no others
-MAX_ANSWERS_FROM = 4  # steps whose answers one step is given
-MAX_FOCUS = 10  # places that one step is pointed to
-MAX_PATTERNS = 50  # by which one step may change files
-MAX_EXCLUDED = 100  # patterns of what it may not
+MAX_ANSWERS_FROM = 4  # answers of steps that one step gets
+MAX_FOCUS = 10  # places in one step's focus
+MAX_PATTERNS = 50  # patterns of files that one step may change
+MAX_EXCLUDED = 100  # patterns of files that it may not change
 MAX_LITERAL = 50  # files that one step with patterns names
 ROOT = "."  # the folder of a verification that runs at the root of the repository
-CWD = "cwd"  # in `requires`: a verification runs in another folder, and its receipt has to say so
+CWD = "cwd"  # in `requires`: a verification runs in another folder, and its receipt has to name the folder
 
 
 class ControllerTaskSpec(Record):
-    """A short form of what is asked."""
+    """A short form of the request."""
 
     type: StepType
     target_file: str | None = None
@@ -49,24 +49,24 @@ class VerifyTool(Record):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What it runs, and where: of verifications with the same key one is enough."""
+        """The folder and the words of the command: verifications with one key are equal."""
         return (self.cwd, *self.argv)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What it runs, and before that where, unless it is at the root."""
+        """The words of the command, after its folder if that is not the root."""
         return self.argv if self.cwd == ROOT else self.key
 
 
 class StepEstimate(Record):
-    """What one attempt reserves from the budget."""
+    """The reservation of one attempt."""
 
     tokens: int
     patch_cycles: int
 
 
 class Place(Record):
-    """A place that a step is likely to be about, and why."""
+    """A likely place of a step's work, and the reason."""
 
     path: str
     lines: str | None = None  # such as 12 or 10-40; left out where none are known
@@ -74,10 +74,10 @@ class Place(Record):
 
 
 class JudgedBy(Record):
-    """Tests by which a controller judges a step once more, after its verification and in a clone that no agent has.
+    """Tests that judge a step again, after its verification and in a clone that no agent has.
 
-    `base`: test files and configuration of tests and checks are those of `base_sha`, but for `own`, which the goal
-    names. `holdout`: tests of this digest that lie beside the controller are put in.
+    `base`: test files and configuration of tests and checks are those of `base_sha`, except `own`, which the goal
+    names. `holdout`: the digest of tests that are stored with the controller and are added.
     """
 
     base: bool = False
@@ -86,7 +86,7 @@ class JudgedBy(Record):
 
 
 class StepFields(Record):
-    """The part of a step that does not change from attempt to attempt, as controllers read it."""
+    """The constant part of a step, as controllers read it."""
 
     step_id: str
     title: str
@@ -113,7 +113,7 @@ class StepFields(Record):
     answers_from: tuple[str, ...] = Field(
         default=(), max_length=MAX_ANSWERS_FROM
     )  # steps whose answers it is given, nearest first
-    # Left out where there are none.
+    # Left out if empty.
     allowed_patterns: tuple[str, ...] = Field(default=(), max_length=MAX_PATTERNS)  # beside `allowed_files`
     excluded_patterns: tuple[str, ...] = Field(
         default=(), max_length=MAX_EXCLUDED
@@ -125,7 +125,7 @@ class StepFields(Record):
 
 
 class PlannedStep(StepFields):
-    """A step as it is planned and stored: encoded once, in the order of the wire, then what only the planner reads."""
+    """A step as it is planned and stored: the fields of the wire in their order, then the planner's own."""
 
     keeps_answer: bool = False  # whether another step is given what this one answers
     finds_places: bool = False  # whether it is asked for places, which those behind it are pointed to
@@ -140,12 +140,12 @@ class PlannedStep(StepFields):
 
     @property
     def required(self) -> tuple[str, ...]:
-        """What a controller has to understand of it, in whatever folders its verifications run by now."""
+        """The capabilities that a controller needs, by the present folders of its verifications."""
         others = tuple(name for name in self.requires if name != CWD)
         return (CWD, *others) if any(tool.cwd != ROOT for tool in self.verify_tools) else others
 
 
-# What most steps leave as it is: not stored, filled in again when the step is read or handed out.
+# Defaults of most steps: not stored, and filled in when the step is read or handed out.
 OMITTED: dict[str, Any] = {
     "schema_version": SCHEMA_VERSION,
     "success_criteria": "",
@@ -181,7 +181,7 @@ SENT_OMITTED = {name: value for name, value in OMITTED.items() if name not in UN
 
 
 def pack_step(step: PlannedStep) -> bytes:
-    """Encode a step by the names of its fields, without what OMITTED says again: for its digest in the log."""
+    """Encode a step by field names, without the values in OMITTED: for its digest in the log."""
     kept = fields_of(step).copy()
     for name, value in _LEFT_OUT:
         if kept[name] == value:
@@ -193,7 +193,7 @@ _LEFT_OUT = tuple((name, () if value == [] else value) for name, value in OMITTE
 
 
 def fields_of(record: Any) -> dict[str, Any]:
-    """Take the fields of a record, those that a newer version added last; `model_dump` takes ten times as long."""
+    """Return the fields of a record, those of a newer version last; `model_dump` takes ten times as long."""
     if not isinstance(record, Record):
         raise TypeError(type(record).__name__)
     if isinstance(record, Place) and record.lines is None:
@@ -206,7 +206,7 @@ def fields_of(record: Any) -> dict[str, Any]:
 
 
 class PreviousFailure(Outbound):
-    """What the attempt before this one ran into, so that the next one can do better."""
+    """The failure of the previous attempt, for the next one."""
 
     category: str
     failing_tests: tuple[str, ...] = ()
@@ -215,7 +215,7 @@ class PreviousFailure(Outbound):
 
 
 class GivenAnswer(Outbound):
-    """What an earlier step answered: data from outside, sanitised, `cut` where it was longer."""
+    """The answer of an earlier step: data from outside, sanitized, with `cut` if it was longer."""
 
     step_id: str
     title: str
@@ -224,7 +224,7 @@ class GivenAnswer(Outbound):
 
 
 class StepContext(Outbound):
-    """What the controller needs to know of the repository, of earlier steps and of the attempt before."""
+    """The controller's context: the repository, earlier steps and the previous attempt."""
 
     repo: str | None = None
     base_sha: str | None = None
@@ -240,7 +240,7 @@ class StepContext(Outbound):
 
 
 class StepLimits(Outbound):
-    """What this attempt may use up at the most."""
+    """The upper limits of this attempt."""
 
     max_diff_lines: int
     tokens: int

@@ -1,7 +1,7 @@
-"""What each string of a message is; so what has to be done with it before a step, a list or a log may hold it.
+"""The kind of each string in a message, which determines its cleaning before a step, a list or a log may have it.
 
-A kind stands among the metadata of a string's type: `Annotated[str, TextKind.SENTENCE]`. `rewrite` walks a message by
-the types of its fields, so that a rule for a kind reaches every string of that kind, wherever it stands.
+A kind is part of the metadata of a string's type: `Annotated[str, TextKind.SENTENCE]`. `rewrite` walks a message by the
+types of its fields, so a rule for a kind reaches every string of that kind at any depth.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _NO_TEXT = (Enum, int, float, datetime, NoneType)  # bool is an int
 
 
 class TextKind(Enum):
-    """What a string is."""
+    """The kind of a string."""
 
-    KEY = "key"  # of a narrow alphabet: its own pattern, or whoever takes it, refuses any other
-    NAME = "name"  # of a tenant, a goal, a language: legible as it stands
+    KEY = "key"  # of a narrow alphabet: its own pattern, or the code that takes it, refuses any other
+    NAME = "name"  # of a tenant, a goal, a language: legible as it is
     REPOSITORY = "repository"  # its name, path or URL
     REVISION = "revision"  # a commit, or a name that git knows one by
-    PATH = "path"  # judged as a path before it may stand in a step
+    PATH = "path"  # judged as a path before a step may have it
     COMMAND = "command"  # only ever compared with the tool catalogue
     SENTENCE = "sentence"  # words for one line
     PROSE = "prose"  # words of several lines
@@ -42,7 +42,7 @@ class WithoutKind(TypeError):
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A string: what it is, and how long it may be."""
+    """A string: its kind, and its lengths."""
 
     kind: TextKind
     most: int | None = None
@@ -102,20 +102,20 @@ class _Either:
         return value if part is None or value is None else part.rewrite(value, change, pointer)
 
 
-Change = Callable[[str, str, Leaf], str]  # pointer, text, what it is -> the text to put there
+Change = Callable[[str, str, Leaf], str]  # pointer, text, its leaf -> the new text
 Kinds = frozenset[TextKind]
-Shape = Leaf | _Record | _Each | _Entries | _Either  # where strings stand in a value
+Shape = Leaf | _Record | _Each | _Entries | _Either  # the places of strings in a value
 
 
 def rewrite(message: BaseModel, kinds: Collection[TextKind], change: Change) -> Any:
-    """Change every string of `message` that is of one of `kinds`; the same object where nothing changes."""
+    """Change every string of `message` with one of `kinds`; the same object if nothing changes."""
     shape = shape_of(type(message), frozenset(kinds))
     return shape.rewrite(message, change, "") if shape else message
 
 
 @cache
 def shape_of(model: type[BaseModel], kinds: Kinds) -> Shape | None:
-    """Work out once where in messages of a model strings of `kinds` stand; None for nowhere."""
+    """Find the places of strings of `kinds` in messages of a model, once; None if there are none."""
     hints = get_type_hints(model, include_extras=True)
     fields: list[tuple[str, Shape]] = []
     for name, field in model.model_fields.items():

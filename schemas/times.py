@@ -8,9 +8,9 @@ from functools import lru_cache
 DAY_MS = 86_400_000
 
 
-@lru_cache(maxsize=256)  # what is decided together has one time
+@lru_cache(maxsize=256)  # values of one decision have one time
 def rfc3339(ms: int) -> str:
-    """Write `ms` as the wire does, such as 2026-11-21T20:30:00.125Z."""
+    """Return `ms` in the form of the wire, such as 2026-11-21T20:30:00.125Z."""
     return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
 
 
@@ -20,5 +20,5 @@ def _second(seconds: int) -> str:
 
 
 def milliseconds(moment: datetime) -> int:
-    """Turn a time of the wire into milliseconds since the epoch; one without a zone is UTC."""
+    """Return a time of the wire in milliseconds since the epoch; one without a zone is UTC."""
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""The `traceparent` of W3C Trace Context: which trace a message belongs to, and what in that trace led to it."""
+"""The `traceparent` of W3C Trace Context: the trace of a message, and its parent in that trace."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ FORM = re.compile(r"(?!ff)([0-9a-f]{2})-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-
 
 
 def read_traceparent(said: Any) -> str | None:
-    """Return a traceparent in the form of version 00; None for anything else, however long it is.
+    """Return a traceparent in the form of version 00; None for any other value, of any length.
 
     No message is refused because of its traceparent.
     """
     if not isinstance(said, str) or not (found := FORM.match(said)):
         return None
     rest = said[LENGTH : LENGTH + 1]
-    if rest and (found[1] == "00" or rest != "-"):  # only later versions may say more
+    if rest and (found[1] == "00" or rest != "-"):  # only later versions may have more
         return None
     return f"00-{found[2]}-{found[3]}-{found[4]}"
 
 
 def trace_id_of(traceparent: str) -> str:
-    """Return the id of the trace that a traceparent, which was read, belongs to."""
+    """Return the id of the trace in a traceparent that was read."""
     return traceparent[3:35]
 
 

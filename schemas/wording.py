@@ -1,4 +1,4 @@
-"""What a validation error expected, in words of JSON and its schema, whatever the model's own types are."""
+"""Describes the expected value of a validation error in words of JSON and its schema, not of Python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PYTHON = re.compile(rf"^({'|'.join(COUNTED)})\b")
 
 
 def expected(error: ErrorDetails) -> str:
-    """Return what was expected where an error is."""
+    """Return the expected value at the place of an error."""
     name, is_type, _ = error["type"].rpartition("_type")
     found = TYPES.get(name if is_type else error["type"])
     if found:

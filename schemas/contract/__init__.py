@@ -1,1 +1,1 @@
-"""The public contract as documents, made of the models: what `planner schemas` writes."""
+"""The public contract as documents, made from the models: the output of `planner schemas`."""

@@ -76,14 +76,14 @@ SELDOM = {
 
 
 class _Plain(GenerateJsonSchema):
-    """Says nothing where pydantic would repeat a field's name as its title."""
+    """Leaves out the titles that only repeat a field's name."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 (pydantic's signature)
         return False
 
 
 class _Complete(_Plain):
-    """Promises every field: we leave none out, whatever its default."""
+    """Makes every field required: the planner leaves none out, with any default."""
 
     def field_is_required(self, field: Any, total: bool) -> bool:  # noqa: ARG002 (pydantic's signature)
         return True
@@ -105,9 +105,9 @@ def documents() -> Iterator[tuple[str, bytes]]:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """Make the schema of a message.
+    """Return the JSON Schema of a message.
 
-    Readers and writers may rely on fields that are not described: ours may gain some, and theirs are ignored.
+    Readers and writers must accept fields that are not described: the planner's may gain some, and theirs are ignored.
     """
     model = MESSAGES[name]
     complete = issubclass(model, Outbound) and model is not EventData
@@ -122,7 +122,7 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def open_schema(schema: Any) -> None:
-    """Undo `additionalProperties: false`: it guards us against our own mistakes and would bind readers to today."""
+    """Remove `additionalProperties: false`: it protects the planner from its own defects, but must not bind readers."""
     parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
     if isinstance(schema, dict) and schema.get("additionalProperties") is False:
         schema["additionalProperties"] = True

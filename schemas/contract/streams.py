@@ -1,7 +1,7 @@
 """All public streams: their addresses, and one AsyncAPI 3.1 document about them.
 
-In an address `{partition}` stands for a hash tag with its braces, such as `{0}`, and `{queue}` for the controllers that
-are meant. What AsyncAPI has no word for stands under `x-redis-*`.
+In an address `{partition}` is a hash tag with its braces, such as `{0}`, and `{queue}` selects the controllers. Facts
+that AsyncAPI cannot express are under `x-redis-*`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Stream:
         }
 
     def operation(self) -> dict[str, Any]:
-        """Describe what the planner does with it."""
+        """Describe the planner's use of the stream."""
         channel = f"#/channels/{self.name}"
         return {
             "action": self.action,
@@ -129,7 +129,7 @@ STREAMS = (
 
 
 def document(schemas: Sequence[str], version: int) -> dict[str, Any]:
-    """Make the document; `schemas` names the messages, each described by the file <name>.schema.json beside it."""
+    """Return the document; `schemas` names the messages, each described by <name>.schema.json in the same folder."""
     return {
         "asyncapi": VERSION,
         "info": {

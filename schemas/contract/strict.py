@@ -1,7 +1,7 @@
-"""The strict form of a JSON Schema, the only one that OpenAI's and Codex's structured output takes.
+"""The strict form of a JSON Schema, the only one that structured output of OpenAI and Codex accepts.
 
-There every object lists all of its properties as required and allows no others, what may be left out may be null
-instead, and few keywords are known. What the form leaves out stands in the description of its place.
+In this form every object lists all of its properties as required and allows no others. An optional property may be null
+instead, and few keywords are known. The description of a place has the constraints that the form leaves out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Schema = Mapping[str, Any]
 
 
 def strict_form(schema: Schema) -> dict[str, Any] | None:
-    """Derive the strict form; None where there is none, as of an object whose properties are not named."""
+    """Return the strict form; None if there is none, such as for an object without named properties."""
     try:
         return _form(schema, schema.get("$defs", {}))
     except (_NoForm, RecursionError, KeyError, TypeError, AttributeError):  # the last three: of what is no schema
@@ -25,7 +25,7 @@ def strict_form(schema: Schema) -> dict[str, Any] | None:
 
 
 def leave_out_nulls(value: Any, schema: Schema) -> Any:
-    """Take the properties away that are null since the strict form has no other way to leave them out."""
+    """Remove properties that are null only because the strict form requires them."""
     if isinstance(value, list) and "items" in schema:
         return [leave_out_nulls(each, schema["items"]) for each in value]
     if not isinstance(value, dict):

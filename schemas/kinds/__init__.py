@@ -1,1 +1,1 @@
-"""The kinds of goal: what a goal of each brings, what its drafters and people answer, and the document of its plan."""
+"""The kinds of goal: the input of each, the answers of its drafters and people, and the document of its plan."""

@@ -1,4 +1,4 @@
-"""A campaign: what a goal of this kind brings, what explorers and people answer, and its document plan.json."""
+"""A campaign: its input, the answers of explorers and people, and its document plan.json."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ModeStatus(StrEnum):
 
 
 class Relevance(StrEnum):
-    """How surely a candidate file is to change."""
+    """How certain it is that a candidate file changes."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -32,7 +32,7 @@ class Relevance(StrEnum):
 
 
 class CoherenceDecision(StrEnum):
-    """The answers to: can a verification be written from a task's delta alone?"""
+    """Whether a verification can be written from a task's delta alone."""
 
     PROCEED = "PROCEED"
     CONFIRM = "CONFIRM"
@@ -48,7 +48,7 @@ class TaskType(StrEnum):
 
 
 class TaskStatus(StrEnum):
-    """How far a task is."""
+    """The progress of a task."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -98,7 +98,7 @@ class Candidate(Inbound):
 
 
 class FoundIdioms(Inbound):
-    """What an explorer saw the framework ask for, and what it forbids."""
+    """The idioms that an explorer found the framework to require and to forbid."""
 
     required: _Lines = ()
     forbidden: _Lines = ()
@@ -118,7 +118,7 @@ class StructureMode(Inbound):
 
 
 class PatternMode(Inbound):
-    """Which framework the repository uses, how sure that is, and its idioms."""
+    """The framework of the repository, the confidence in it, and its idioms."""
 
     status: _Status = ModeStatus.OK
     framework: Word | None = None
@@ -129,7 +129,7 @@ class PatternMode(Inbound):
 
 
 class RememberedFailure(Inbound):
-    """A failure of an earlier campaign that fits the objective."""
+    """A failure of an earlier campaign that is relevant to the objective."""
 
     name: Word
     cost: Annotated[FiniteFloat, Field(ge=0, le=10**9)] = 0
@@ -138,7 +138,7 @@ class RememberedFailure(Inbound):
 
 
 class RememberedPattern(Inbound):
-    """Something that an earlier campaign found to work."""
+    """A practice that worked in an earlier campaign."""
 
     name: Word
     saved: Annotated[FiniteFloat, Field(ge=0, le=10**9)] = 0
@@ -146,7 +146,7 @@ class RememberedPattern(Inbound):
 
 
 class Memory(Inbound):
-    """What is remembered of earlier campaigns."""
+    """Remembered results of earlier campaigns."""
 
     failures: _Many[RememberedFailure] = ()
     patterns: _Many[RememberedPattern] = ()
@@ -154,14 +154,14 @@ class Memory(Inbound):
 
 
 class MemoryMode(Memory):
-    """What of the memory fits the objective."""
+    """The part of the memory that is relevant to the objective."""
 
     status: _Status = ModeStatus.OK
     total_in_memory: int = Field(default=0, ge=0, le=10**9)
 
 
 class DeltaMode(Inbound):
-    """Which files the objective is about."""
+    """The files of the objective."""
 
     status: _Status = ModeStatus.OK
     search_terms: _Lines = ()
@@ -169,7 +169,7 @@ class DeltaMode(Inbound):
 
 
 class Exploration(Inbound):
-    """The answers of the four modes; one that is missing has not answered."""
+    """The answers of the four modes; a missing one has not answered."""
 
     structure: StructureMode | None = None
     pattern: PatternMode | None = None
@@ -178,7 +178,7 @@ class Exploration(Inbound):
 
 
 class GivenTask(Inbound):
-    """A task of a plan made elsewhere. The planner judges what it says, so that all that is wrong is told at once."""
+    """A task of a plan made elsewhere. The planner judges its fields itself, and reports all errors at once."""
 
     seq: Annotated[str, TextKind.KEY] = Field(max_length=20)
     slug: Annotated[str, TextKind.KEY] = Field(max_length=100)
@@ -194,7 +194,7 @@ class GivenTask(Inbound):
 
 
 class CampaignInput(Inbound):
-    """What a goal of the kind `campaign` brings; without an objective its sentence is one."""
+    """The input of a goal of the kind `campaign`; without an objective the goal's sentence is the objective."""
 
     objective: Annotated[str, StringConstraints(max_length=MAX_OBJECTIVE), TextKind.PROSE] | None = None
     exploration: Exploration | None = None
@@ -204,13 +204,13 @@ class CampaignInput(Inbound):
 
 
 class DraftedTasks(Inbound):
-    """What a drafter answers: plan.json, of which only the tasks count."""
+    """A drafter's answer: plan.json; only its tasks count."""
 
     tasks: tuple[GivenTask, ...] = Field(min_length=1, max_length=MAX_TASKS)
 
 
 class ClarifyAnswer(Inbound):
-    """What a person says to a question, as an object instead of a text."""
+    """A person's answer to a question, as an object instead of a text."""
 
     candidates: tuple[Path, ...] = Field(default=(), max_length=100)
     test_pattern: _Pattern | None = None
@@ -226,7 +226,7 @@ class ClarifyAnswer(Inbound):
 
 
 class Idioms(Record):
-    """What the framework asks for, and what it forbids."""
+    """The idioms that the framework requires and forbids."""
 
     required: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()

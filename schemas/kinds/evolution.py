@@ -1,6 +1,6 @@
-"""An evolution: what a goal of this kind brings, what its drafters are asked and answer, and what is kept of that.
+"""An evolution: its input, the request to its drafters and their answers, and the stored plan.
 
-A drafter is shown PLANNING_OUTPUT_SCHEMA, which is made of the models that its answer is held to.
+A drafter gets PLANNING_OUTPUT_SCHEMA, which is made from the models that validate its answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOT_TOLD = "N/A"  # stands for a summary that is blank
 
 
 class ValidationMode(StrEnum):
-    """How a drafted plan is read: by its schema or not at all, by what of it can be used, or as free text."""
+    """How a drafted plan is read: by its schema or not, by its valid fields, or as free text."""
 
     STRICT = "strict"
     LENIENT = "lenient"
@@ -51,12 +51,12 @@ CardHash = Annotated[  # of commits that are only mentioned
 
 
 def _cut(most: int) -> Any:
-    """Cut what a card is too long with: it tells of a history that nobody can write anew."""
+    """Truncate a text of a card that is too long: a card is about history, which cannot be rewritten."""
     return AfterValidator(lambda found: found if len(found) <= most else f"{found[: most - 1]}…")
 
 
 def _first(most: int) -> Any:
-    """Take the first items of a card's list, which would be too long."""
+    """Keep the first items of a card's list."""
     return AfterValidator(lambda found: found[:most])
 
 
@@ -69,7 +69,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class CommitMetric(Inbound):
-    """One number that an evaluation found."""
+    """One number from an evaluation."""
 
     name: Annotated[str, StringConstraints(min_length=1), _cut(128), TextKind.LOG]
     value: Number
@@ -79,7 +79,7 @@ class CommitMetric(Inbound):
 
 
 class _Commit(Inbound):
-    """What is said of any commit; a blank subject or summary is filled in, and what is too long is cut."""
+    """The facts of any commit; a blank subject or summary is filled in, and long values are truncated."""
 
     commit_hash: CommitHash
     subject: Subject = Field(default="", validate_default=True)
@@ -108,7 +108,7 @@ class CommitCard(_Commit):
 
 
 class CommitPlanningContext(_Commit):
-    """What a plan is made to know of one commit: what it changed, how it was judged, and where it came from."""
+    """The facts about one commit for a plan: its change, its evaluation, and its origin."""
 
     trajectory: tuple[Annotated[str, StringConstraints(max_length=1000), TextKind.LOG], ...] = Field(
         default=(), max_length=100
@@ -124,7 +124,7 @@ class CommitPlanningContext(_Commit):
 
 
 class _Asked(Inbound):
-    """What an evolution goal and the request made of it have in common."""
+    """The common fields of an evolution goal and of its request."""
 
     base: CommitPlanningContext
     inspirations: tuple[CommitPlanningContext, ...] = Field(default=(), max_length=10)
@@ -135,13 +135,13 @@ class _Asked(Inbound):
 
 
 class PlanningAgentRequest(_Asked):
-    """What a drafter is asked, ready to be put into words."""
+    """The request to a drafter, ready for its prompt."""
 
     goal: Annotated[str, StringConstraints(min_length=1), TextKind.SENTENCE]
 
 
 class ChunkSummary(Inbound):
-    """A summary that somebody made earlier of a whole block of commits; its ends and size identify it."""
+    """An earlier summary of a whole block of commits; its ends and size identify it."""
 
     start_commit_hash: CardHash
     end_commit_hash: CardHash
@@ -151,7 +151,7 @@ class ChunkSummary(Inbound):
 
 
 class Evolution(_Asked):
-    """The input of an evolution goal; without a `goal` of its own it is about the sentence beside it."""
+    """The input of an evolution goal; without `goal` the sentence of the goal is the aim."""
 
     goal: Annotated[str, StringConstraints(min_length=1, max_length=512), TextKind.SENTENCE] | None = None
     validation_mode: ValidationMode | None = None

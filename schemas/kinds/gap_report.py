@@ -1,4 +1,4 @@
-"""What a `gap_report` goal brings along, and the iteration plan that it gets."""
+"""The input of a `gap_report` goal, and its iteration plan."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class IterationOutcome(_Lower):
 
 
 class ActionType(_Lower):
-    """What an action does to its files."""
+    """The effect of an action on its files."""
 
     CREATE = "create"
     MODIFY = "modify"
@@ -78,7 +78,7 @@ Text = Annotated[str, StringConstraints(max_length=4096), TextKind.PROSE]
 
 
 class Gap(Inbound):
-    """Something that is missing or wrong in a project. Its words are untrusted."""
+    """A missing or wrong thing in a project. Its words are untrusted."""
 
     category: Word
     description: Text
@@ -88,7 +88,7 @@ class Gap(Inbound):
 
 
 class GapReport(Inbound):
-    """All gaps of a project; `most_critical` is null where there are none, and the first in order where it is left out.
+    """All gaps of a project. `most_critical` is null if there are none; if it is left out it is the first in order.
 
     The order is that of the analysis: priority first, then quality, inbox, roadmap.
     """
@@ -99,7 +99,7 @@ class GapReport(Inbound):
 
 
 class Execution(Inbound):
-    """What an earlier iteration changed, as far as the planner reads it."""
+    """The changes of an earlier iteration; the fields that the planner reads."""
 
     success: bool | None = None
     files_changed: tuple[Annotated[Any, TextKind.LOG], ...] = ()
@@ -107,7 +107,7 @@ class Execution(Inbound):
 
 
 class Verification(Inbound):
-    """How an earlier iteration was verified, as far as the planner reads it."""
+    """The verification of an earlier iteration; the fields that the planner reads."""
 
     all_passed: bool | None = None
     summary: Text | None = None
@@ -139,7 +139,7 @@ class InboxItem(Inbound):
 
 
 class GapProject(Inbound):
-    """The project as it is: its files, and the texts of those that tell how its modules are built."""
+    """The project as it is: its files, and the texts of those that describe its modules."""
 
     files: tuple[Path, ...] = ()
     documents: dict[Path, Annotated[str, TextKind.LOG]] = Field(default_factory=dict)
@@ -161,9 +161,9 @@ def _is_empty(value: object) -> bool:
 
 
 class PlannedGap(Record):
-    """The gap that an iteration is about, as the plan's document keeps it.
+    """The gap of an iteration, in the plan's document.
 
-    `tally` says how much its tool has found, such as `UP007 (51), I001 (10)`, or how many tests failed.
+    `tally` counts the findings of its tool, such as `UP007 (51), I001 (10)`, or the failed tests.
     """
 
     category: str
@@ -175,7 +175,7 @@ class PlannedGap(Record):
 
 
 class PlannedAction(Record):
-    """One thing to do; `target_files` may name folders, which end with a slash, and may be empty."""
+    """One action; `target_files` may name folders, which end with a slash, and may be empty."""
 
     description: str
     target_files: tuple[str, ...] = Field(default=(), max_length=MAX_TARGETS)
@@ -191,7 +191,7 @@ class PassedReason(StrEnum):
 
 
 class PassedGap(Record):
-    """A gap that came before the one that is planned; `files` are those that the goal does not allow."""
+    """A gap before the planned one; `files` are those that the goal does not allow."""
 
     category: str
     description: str
@@ -200,7 +200,7 @@ class PassedGap(Record):
 
 
 class IterationPlan(Record):
-    """The document of a `gap_report` plan: one gap, what is done about it, and how it is judged.
+    """The document of a `gap_report` plan: one gap, its actions, and its acceptance criteria.
 
     `outside` are files of the actions that the goal does not allow: no step touches them. `gaps_left` counts the other
     gaps of the report.

@@ -1,4 +1,4 @@
-"""The input of the kind `reviewed_plan`, what its controllers and people answer, and what it keeps."""
+"""The kind `reviewed_plan`: its input, the answers of its controllers and people, and its stored state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Facts = Annotated[
 
 
 class Workflow(StrEnum):
-    """Which part of the work is asked for."""
+    """The requested part of the work."""
 
     PLAN = "plan"
     EXECUTE = "execute"
@@ -40,7 +40,7 @@ class Workflow(StrEnum):
 
 
 class ReviewContext(Inbound):
-    """context.json: eight lists. What is not told is filled in with the word for nothing."""
+    """context.json: eight lists. An empty list is filled with a sentinel."""
 
     task_spec: Facts = ()
     constraints: Facts = ()
@@ -53,14 +53,14 @@ class ReviewContext(Inbound):
 
 
 class SeverityRow(Inbound):
-    """From this iteration on these severities block."""
+    """The severities that block from this iteration on."""
 
     from_iteration: int = Field(ge=1, le=1000)
     blocks: Annotated[tuple[Severity, ...], Field(max_length=3)]
 
 
 class ReviewedPlanInput(Inbound):
-    """What a goal of this kind brings along."""
+    """The input of a goal of this kind."""
 
     context: ReviewContext = ReviewContext()
     workflow: Workflow = Workflow.BOTH
@@ -77,8 +77,8 @@ class ReviewedPlanInput(Inbound):
 class Operation(Inbound):
     """One change of plan.json.
 
-    `add` makes an entity (`id` only where the writer wants to choose it), `set` changes the given fields, `remove`
-    takes it away. All but `add` name the `version` that they change.
+    `add` makes an entity (`id` only if the writer wants to choose it), `set` changes the given fields, `remove` deletes
+    it. All but `add` name the `version` that they change.
     """
 
     op: Literal["set", "add", "remove"]
@@ -102,7 +102,7 @@ class ContextAnswer(Inbound):
 
 
 class MilestoneReview(Inbound):
-    """What the reviewer found of one milestone when plan and outcome were laid side by side."""
+    """The reviewer's result for one milestone in the comparison of plan and outcome."""
 
     id: MilestoneId
     outcome: Literal["SATISFIED", "PARTIALLY_SATISFIED", "NOT_SATISFIED"]
@@ -117,7 +117,7 @@ class Reconciliation(Inbound):
 
 
 class WorkReport(Inbound):
-    """What a role says of the files that it changed; the plan goes on by the files, people read the words."""
+    """A role's report about its changed files; the plan depends on the files, people read the words."""
 
     summary: Line
     deviations: Annotated[tuple[Line, ...], Field(max_length=20)] = ()
@@ -125,7 +125,7 @@ class WorkReport(Inbound):
 
 
 class PersonsDecision(Inbound):
-    """What a person says where a gate does not pass."""
+    """A person's decision about a gate that does not pass."""
 
     decision: Literal["continue", "accept", "stop"]
     reason: Annotated[str, StringConstraints(max_length=1000)] = ""
@@ -150,7 +150,7 @@ class StepEnd(Record):
 
 
 class ReviewState(Record):
-    """What the strategy needs whenever a step ends."""
+    """The strategy state of a reviewed plan."""
 
     workflow: Workflow
     schedule: tuple[tuple[int, tuple[Severity, ...]], ...]
@@ -174,7 +174,7 @@ class ReviewState(Record):
 
 
 class MilestoneOutcome(Record):
-    """What became of a milestone."""
+    """The outcome of a milestone."""
 
     outcome: str
     untouched: tuple[Path, ...] = ()
@@ -192,7 +192,7 @@ class ReviewReport(Record):
 
 
 class ReviewDocument(Record):
-    """The files of a review as one document; `qr` holds those whose gate has not passed."""
+    """The files of a review as one document; `qr` has the files with a gate that has not passed."""
 
     plan: Plan
     context: ReviewContext

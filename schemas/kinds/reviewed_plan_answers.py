@@ -1,6 +1,6 @@
-"""What the roles of a reviewed plan answer, as JSON Schema: operations, findings, a reconciliation, and word of work.
+"""The answers of a reviewed plan's roles as JSON Schema: operations, findings, a reconciliation, and work reports.
 
-Each is made of the models that read the answer, has no references, and holds an example.
+Each schema is made from the models that read the answer, has no references, and contains an example.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class EntityType:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Name what its value is made of; beside these an operation names its id and version."""
+        """The fields of its value; an operation also names its id and version."""
         return tuple(name for name in self.model.model_fields if name not in ("id", "version"))
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Name what a new one cannot do without, its milestone first."""
+        """The required fields of a new one, its milestone first."""
         owner = ("milestone",) if self.owned and self.prefix else ()
         return (*owner, *(name for name in self.fields if self.model.model_fields[name].is_required()))
 
@@ -96,7 +96,7 @@ _EXAMPLES: tuple[Schema, ...] = (
 
 @cache
 def operations_schema(writes: tuple[str, ...] = tuple(ENTITIES)) -> Schema:
-    """Describe an answer of operations on the entities that its writer may write."""
+    """Return the schema of operations on the entities that their writer may write."""
     operations = [each for name in ENTITIES if name in writes for each in _operations_on(name)]
     example = {"operations": [each for each in _EXAMPLES if each["entity"] in writes], "more": False}
     listed = {"type": "array", "maxItems": MAX_OPERATIONS, "items": {"anyOf": operations}}
@@ -106,7 +106,7 @@ def operations_schema(writes: tuple[str, ...] = tuple(ENTITIES)) -> Schema:
 
 @cache
 def context_schema() -> Schema:
-    """Describe context.json, of which every list may be left out."""
+    """Return the schema of context.json; every list is optional."""
     example = {"task_spec": ["Greet the reader", "in scope: src/hello.py", "out of scope: other languages"],
                "entry_points": ["src/hello.py:hello - where it is printed"],
                "assumptions": ["the greeting is in English (high)"]}  # fmt: skip
@@ -115,7 +115,7 @@ def context_schema() -> Schema:
 
 @cache
 def findings_schema() -> Schema:
-    """Describe a review, in which every item is decided."""
+    """Return the schema of a review with every item decided."""
     found = _plain(Review)
     decided: Schema = {"type": "string", "enum": ["PASS", "FAIL"]}
     found["properties"]["items"]["items"]["properties"]["status"] = decided
@@ -127,7 +127,7 @@ def findings_schema() -> Schema:
 
 
 def reconciliation_schema(milestones: Sequence[str] = ()) -> Schema:
-    """Describe how plan and outcome are laid side by side, for these milestones where they are known."""
+    """Return the schema of a comparison of plan and outcome, for these milestones if they are known."""
     found = _plain(Reconciliation)
     listed = found["properties"]["milestones"]
     if milestones:
@@ -139,13 +139,13 @@ def reconciliation_schema(milestones: Sequence[str] = ()) -> Schema:
 
 @cache
 def work_schema() -> Schema:
-    """Describe what is said of a change that was made: the files count, not the words."""
+    """Return the schema of a report about a change: the files count, not the words."""
     example = {"summary": "hello() returns a greeting, as CC-001 has it.", "deviations": []}
     return {**_plain(WorkReport), "examples": [example]}
 
 
 def _operations_on(name: str) -> list[Schema]:
-    """Describe each operation that there is on an entity."""
+    """Return the schema of each operation on an entity."""
     kind = ENTITIES[name]
     parts = _plain(kind.model)["properties"]
     milestone = {"type": "string", "pattern": MILESTONE_ID}
@@ -176,7 +176,7 @@ def _object(properties: Mapping[str, Any], required: Collection[str]) -> Schema:
 
 
 def _plain(model: type[BaseModel]) -> Schema:
-    """Describe a model without titles and defaults, other models where they are used."""
+    """Return the schema of a model without titles and defaults, with other models expanded."""
     whole = model.model_json_schema()
     found: Schema = _resolve(whole, whole.get("$defs", {}))
     return found

@@ -1,7 +1,7 @@
-"""The files of a reviewed plan: plan.json, qr-{phase}.json, and what a gate leaves behind.
+"""The files of a reviewed plan: plan.json, qr-{phase}.json, and the record of a gate.
 
-plan.json, of schema version 2, is what planning makes and execution needs nothing beside. Each of its entities has a
-`version`, raised by each change of it. `depends_on` of a milestone is ours: waves follow from it.
+plan.json, of schema version 2, is the result of planning and the only input of execution. Each of its entities has a
+`version`, which each change raises. `depends_on` of a milestone is an addition of the planner: waves follow from it.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Entity(Inbound):
 
 
 class Named(Entity):
-    """An entity of which there are many."""
+    """An entity with an id."""
 
     id: Annotated[str, TextKind.KEY]
 
 
 class Overview(Entity):
-    """What the plan is about."""
+    """The subject of the plan."""
 
     title: Word | None = None
     problem: Prose = ""
@@ -57,7 +57,7 @@ class Overview(Entity):
 
 
 class Decision(Named):
-    """A decision with the chain of reasons that led to it."""
+    """A decision with its chain of reasons."""
 
     id: DecisionId
     decision: Annotated[str, StringConstraints(min_length=1, max_length=2000), TextKind.PROSE]
@@ -66,7 +66,7 @@ class Decision(Named):
 
 
 class RejectedAlternative(Named):
-    """What was not done, and the decision that ruled it out."""
+    """A rejected alternative, and the decision that excludes it."""
 
     id: AlternativeId
     alternative: Annotated[str, StringConstraints(min_length=1, max_length=2000), TextKind.PROSE]
@@ -75,7 +75,7 @@ class RejectedAlternative(Named):
 
 
 class Constraint(Named):
-    """What binds the plan, and who said so."""
+    """A constraint of the plan, and its source."""
 
     id: ConstraintId
     type: Word
@@ -84,7 +84,7 @@ class Constraint(Named):
 
 
 class Risk(Named):
-    """What may go wrong, and what is done about it."""
+    """A risk, and its mitigation."""
 
     id: RiskId
     risk: Annotated[str, StringConstraints(min_length=1, max_length=2000), TextKind.PROSE]
@@ -94,7 +94,7 @@ class Risk(Named):
 
 
 class PlanningContext(Inbound):
-    """What was decided, turned down, given and feared."""
+    """Decisions, rejected alternatives, constraints and risks."""
 
     decision_log: tuple[Decision, ...] = Field(default=(), max_length=200)
     rejected_alternatives: tuple[RejectedAlternative, ...] = Field(default=(), max_length=200)
@@ -103,14 +103,14 @@ class PlanningContext(Inbound):
 
 
 class Diagram(Inbound):
-    """A drawing in characters, with what it shows."""
+    """A drawing in characters, with its description."""
 
     diagram_ascii: Drawing = ""
     description: Prose = ""
 
 
 class InvisibleKnowledge(Entity):
-    """What the code alone does not tell."""
+    """Knowledge that is not in the code."""
 
     architecture: Diagram = Diagram()
     data_flow: Diagram = Diagram()
@@ -120,7 +120,7 @@ class InvisibleKnowledge(Entity):
 
 
 class Scenarios(Inbound):
-    """What the tests of a milestone go through."""
+    """The scenarios of a milestone's tests."""
 
     normal: Lines = ()
     edge: Lines = ()
@@ -144,7 +144,7 @@ class Placed(Named):
 
 
 class CodeIntent(Placed):
-    """What one place of the code shall do."""
+    """The intended behaviour of one place of the code."""
 
     id: IntentId
     function: Word | None = None
@@ -154,7 +154,7 @@ class CodeIntent(Placed):
 
 
 class CodeChange(Placed):
-    """How an intent is carried out, as a unified diff of one file."""
+    """The implementation of an intent, as a unified diff of one file."""
 
     id: ChangeId
     intent_ref: IntentId
@@ -171,7 +171,7 @@ class Docstring(Inbound):
 
 
 class Comment(Inbound):
-    """A comment with where its reason comes from."""
+    """A comment with the source of its reason."""
 
     comment: Prose
     decision_ref: DecisionId | None = None
@@ -179,19 +179,19 @@ class Comment(Inbound):
 
 
 class AlgorithmBlock(Comment):
-    """What explains a whole algorithm, above it."""
+    """An explanation of a whole algorithm, above it."""
 
     function: Word
 
 
 class InlineComment(Comment):
-    """Why one line is as it is."""
+    """The reason for one line."""
 
     location: Line
 
 
 class Documentation(Entity):
-    """What is written about a milestone's code."""
+    """The documentation of a milestone's code."""
 
     module_comment: Prose | None = None
     docstrings: Annotated[tuple[Docstring, ...], Field(max_length=100)] = ()
@@ -205,7 +205,7 @@ class Documentation(Entity):
 
 
 class MilestoneFacts(Named):
-    """A milestone without what is written into it later."""
+    """A milestone without the parts that are added later."""
 
     id: MilestoneId
     number: int = Field(ge=0, le=10**6)
@@ -236,14 +236,14 @@ class Wave(Inbound):
 
 
 class MilestoneDependencies(Entity):
-    """The order of the milestones; without waves it follows from what each depends on."""
+    """The order of the milestones; without waves it follows from their dependencies."""
 
     diagram_ascii: Drawing = ""
     waves: Annotated[tuple[Wave, ...], Field(max_length=MAX_MILESTONES)] = ()
 
 
 class Plan(Inbound):
-    """plan.json. Once `frozen_at` is set nothing of it changes any more."""
+    """plan.json. After `frozen_at` is set nothing in it changes any more."""
 
     schema_version: int = Field(default=PLAN_SCHEMA_VERSION, ge=PLAN_SCHEMA_VERSION, le=PLAN_SCHEMA_VERSION)
     plan_id: Annotated[
@@ -267,7 +267,7 @@ Finding = Annotated[str, StringConstraints(min_length=1, max_length=2000, patter
 
 
 class QrPhase(StrEnum):
-    """What a review is about."""
+    """The subject of a review."""
 
     PLAN_DESIGN = "plan-design"
     PLAN_CODE = "plan-code"
@@ -285,7 +285,7 @@ class Severity(StrEnum):
 
 
 class ItemStatus(StrEnum):
-    """What the reviewer said of an item."""
+    """The reviewer's decision about an item."""
 
     TODO = "TODO"
     PASS = "PASS"  # noqa: S105  a verdict, not a password
@@ -293,7 +293,7 @@ class ItemStatus(StrEnum):
 
 
 class LoopState(StrEnum):
-    """Where the loop of a gate stands."""
+    """The state of a gate's loop."""
 
     INITIAL = "INITIAL"
     RETRY = "RETRY"
@@ -301,7 +301,7 @@ class LoopState(StrEnum):
 
 
 class GateVerdict(StrEnum):
-    """What a gate said: ACCEPTED is a pass by a person's word, SKIPPED a review that did not take place."""
+    """The verdict of a gate: ACCEPTED is a pass by a person, SKIPPED a review that did not happen."""
 
     PASS = "PASS"  # noqa: S105  a verdict, not a password
     FAIL = "FAIL"
@@ -310,7 +310,7 @@ class GateVerdict(StrEnum):
 
 
 class QrItem(Record):
-    """One thing that is checked, and what came of it."""
+    """One check of a review, and its result."""
 
     id: ItemId
     scope: Line = "*"  # everything, or file:path:lines
@@ -334,7 +334,7 @@ class QrFile(Record):
 
 
 class ReviewedItem(Inbound):
-    """What a reviewer says of one item; a new one needs its `check`."""
+    """A reviewer's decision about one item; a new item needs its `check`."""
 
     id: ItemId
     scope: Annotated[str, StringConstraints(min_length=1, max_length=1000)] | None = None
@@ -345,7 +345,7 @@ class ReviewedItem(Inbound):
 
 
 class Review(Inbound):
-    """The output of a review: every item decided; `verdict` is the reviewer's word, PASS or FAIL."""
+    """The output of a review: every item decided; `verdict` is the reviewer's claim, PASS or FAIL."""
 
     items: tuple[ReviewedItem, ...] = Field(min_length=1, max_length=MAX_ITEMS)
     verdict: str | None = None
@@ -353,12 +353,12 @@ class Review(Inbound):
     @field_validator("verdict", mode="before")
     @classmethod
     def _any_word(cls, value: Any) -> str | None:
-        """Take whatever was claimed as a short word; one that is neither PASS nor FAIL decides nothing."""
+        """Read any claim as a short word; one that is neither PASS nor FAIL decides nothing."""
         return None if value is None else str(value)[:20].strip().upper()
 
 
 class GateRecord(Record):
-    """What stays of a review once its gate has spoken."""
+    """The lasting record of a review after the verdict of its gate."""
 
     phase: QrPhase
     iteration: int

@@ -1,7 +1,7 @@
-"""The strict form of what the roles of a reviewed plan answer, and how an answer in it is read.
+"""The strict form of the answers in a reviewed plan, and the reader of answers in this form.
 
-It is that of `schemas.contract.strict`, with two additions. An open map is a list of pairs. And what `set` takes away
-stands in `unset`: null only says there that a field is left as it is, since the form names every field.
+It is that of `schemas.contract.strict`, with two additions. An open map is a list of pairs. `unset` names the fields
+that `set` removes: null only means an unchanged field, because the form requires every field.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ UNSET = "fields of `value` to be emptied; one that is null in `value` stays as i
 
 
 def strict_answer(schema: Schema) -> dict[str, Any]:
-    """Derive the strict form of a role's schema."""
+    """Return the strict form of a role's schema."""
     return strict_form(_listed(schema)) or dict(schema)
 
 
 def plain_answer(answer: Any, schema: Schema) -> Any:
-    """Read an answer as `schema` has it, also where it has the strict form; what is neither is left as it is."""
+    """Read an answer by `schema`, in the plain or the strict form; any other value stays as it is."""
     answer = leave_out_nulls(answer, schema)
     operations = answer.get("operations") if isinstance(answer, dict) else None
     choices = schema["properties"].get("operations", {}).get("items", {}).get("anyOf", ())
@@ -35,7 +35,7 @@ def plain_answer(answer: Any, schema: Schema) -> Any:
 
 
 def _plain_operation(given: Any, values: Mapping[tuple[Any, ...], Schema | None]) -> Any:
-    """Read one operation; `values` are the schemas of what each sets."""
+    """Read one operation; `values` are the schemas of the value of each."""
     if not isinstance(given, dict) or not isinstance(value := given.get("value"), dict):
         return given
     words = given.get("op"), given.get("entity")
@@ -52,7 +52,7 @@ def _plain_operation(given: Any, values: Mapping[tuple[Any, ...], Schema | None]
 
 
 def _plain_map(value: Any) -> Any:
-    """Read a map that is written as pairs; what is none, or names something twice, stays for its reader to refuse."""
+    """Read a map that is written as pairs; other values, and repeated names, stay for their reader to refuse."""
     if not isinstance(value, list):
         return value
     pairs = [each for each in value if isinstance(each, dict) and each.keys() == {NAME, VALUE}]
@@ -61,7 +61,7 @@ def _plain_map(value: Any) -> Any:
 
 
 def _listed(schema: Schema) -> dict[str, Any]:
-    """Describe every map of a schema as pairs, and what `set` takes away as `unset`."""
+    """Describe every map of a schema as pairs, and the removed fields of `set` as `unset`."""
     if _is_map(schema):
         words = {word: schema[word] for word in ("description",) if word in schema}
         pair = {NAME: {"type": "string"}, VALUE: schema["additionalProperties"]}
@@ -84,7 +84,7 @@ def _listed(schema: Schema) -> dict[str, Any]:
 
 
 def _about(parts: Schema) -> tuple[str, ...]:
-    """Return which operation these properties describe, and on which entity; empty words where they describe none."""
+    """Return the operation and the entity that these properties describe; empty words if they describe none."""
     return tuple((parts.get(name, {}).get("enum") or ("",))[0] for name in ("op", "entity"))
 
 

@@ -1,4 +1,4 @@
-"""What a drafter of a `task` answers: the steps of a plan, in its own words."""
+"""A drafter's answer for a `task`: the steps of a plan, in its own words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Line = Annotated[str, _words(200)]
 
 
 class TaskStepDraft(Outbound):
-    """One step as a drafter writes it; one that names no files only looks."""
+    """One step as a drafter writes it; one without files only reads."""
 
     id: Annotated[str, _words(64)]
     title: Annotated[str, _words(100)]
@@ -36,7 +36,7 @@ class TaskDraft(Outbound):
 
 
 def _shape(model: type[Outbound]) -> dict[str, Any]:
-    """Describe a model for a drafter, who is asked for every field: some endpoints know no optional ones."""
+    """Return the schema of a model for a drafter, with every field required: some endpoints know no optional ones."""
     found = model.model_json_schema()
     properties = {
         name: {word: value for word, value in each.items() if word not in ("title", "default")}

@@ -1,8 +1,8 @@
-"""What is kept of a plan in Redis: small records, each read and written whole.
+"""The stored records of a plan in Redis: small ones, each read and written whole.
 
-Every value that a script hands over costs the server time, so what changes together is one field.
-Workers of two versions may share a server. What a newer one adds, behind the known elements of an array or as another
-key of an object, is kept as it was read in `unknown` and written again.
+Every value that a script returns costs server time, so values that change together are one field. Workers of two
+versions may share a server. The newer one adds elements at the end of an array, or keys of an object. They are kept in
+`unknown` and written again.
 """
 
 from schemas.stored.counters import Counters as Counters

@@ -1,4 +1,4 @@
-"""What is counted of a plan: for its halt rules, of its verifications, of what it has grown by, and of its steps."""
+"""Counters of a plan: for its halt rules, its verifications, its growth, and its steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Remembered: TypeAlias = list[Any]  # step, attempt, category and when (ms) of so
 
 @dataclass(slots=True)
 class Counters(Part):
-    """What the halt rules count of a plan, and remember to explain a halt (tasks/policy/halt_rules.py)."""
+    """Counters of the halt rules, and events that explain a halt (tasks/policy/halt_rules.py)."""
 
     BY_STEP = ("timeouts",)
 
@@ -25,7 +25,7 @@ class Counters(Part):
     asked: bool = False  # a person has answered since the last success, and failures went before that
 
     def stored(self) -> Any:
-        """As of any part, in less time: every outcome stores it."""
+        """As in any part, but faster: every outcome stores it."""
         if (
             self.consecutive
             or self.lease_deaths
@@ -41,7 +41,7 @@ class Counters(Part):
 
 @dataclass(slots=True)
 class Streaks(Part):
-    """How verifications came out on the tree of a plan (tasks/policy/halt_rules.py)."""
+    """Results of verifications on the plan's tree (tasks/policy/halt_rules.py)."""
 
     BY_STEP = ("narrowed",)
 
@@ -50,11 +50,11 @@ class Streaks(Part):
     narrowed: dict[str, str] = field(default_factory=dict)  # step -> the verification that it had at first
 
     def land(self, now: int) -> None:
-        """Begin anew: a change landed, which makes another tree."""
+        """Start again: a change landed, which makes another tree."""
         self.landed, self.flips = now, {}
 
     def stored(self) -> Any:
-        """As of any part, in less time: every outcome stores it."""
+        """As in any part, but faster: every outcome stores it."""
         if not self.landed or self.narrowed or self.unknown:
             return super(Streaks, self).stored()
         return {"landed": self.landed, "flips": self.flips} if self.flips else {"landed": self.landed}
@@ -62,7 +62,7 @@ class Streaks(Part):
 
 @dataclass(slots=True)
 class Growth(Part):
-    """By how much the accepted attempts have made the project grow (tasks/policy/halt_rules.py, red_checks.py)."""
+    """The growth of the project by accepted attempts (tasks/policy/halt_rules.py, red_checks.py)."""
 
     created: int = 0  # files
     growth_kb: int = 0
@@ -100,5 +100,5 @@ class LogHead(Part):
         return [self.head, self.lines, self.by, *self.more] if self.lines else ()
 
     def follow(self, digest: str, by: str) -> None:
-        """Go on to a line that was added to the log."""
+        """Move to a line that was added to the log."""
         self.head, self.lines, self.by = digest, self.lines + 1, by

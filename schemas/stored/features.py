@@ -1,4 +1,4 @@
-"""What single features keep of a plan, each in a part of its own."""
+"""The stored state of single features of a plan, a separate part for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Accepted: TypeAlias = list[
 
 @dataclass(slots=True)
 class Delivery(Part):
-    """What a plan has to deliver, and how its delivery stands (tasks/features/delivery.py)."""
+    """The accepted changes of a plan, and the state of its delivery (tasks/features/delivery.py)."""
 
     pages: int = 0  # of accepted attempts, each of which is a note
     accepted: list[Accepted] = field(default_factory=list)  # the attempts after those of the pages
@@ -38,17 +38,17 @@ class Delivery(Part):
 
     @property
     def is_begun(self) -> bool:
-        """Whether all that is left of the plan is its delivery."""
+        """Whether only the delivery of the plan is left."""
         return bool(self.step or self.undelivered)
 
     @property
     def due(self) -> int | None:
-        """Until when it may go unclaimed, ms; None while it may not start."""
+        """When its wait without a claim ends (ms); None while it may not start."""
         return self.until if self.left is None else None
 
     @property
     def outcome(self) -> dict[str, str]:
-        """What was delivered, and why not all that the goal asks for."""
+        """The delivered branch and pull request, and why a part of the goal's delivery is missing."""
         found = {"branch": self.branch, "pull_request": self.pull_request, "undelivered": self.undelivered}
         return {name: value for name, value in found.items() if value}
 
@@ -71,14 +71,14 @@ class Releases(Part):
         self.counts[step_id] = self.of(step_id) + 1
 
     def forget_step(self, step_id: str) -> None:
-        """Forget how often a step was handed back."""
+        """Reset the releases of a step."""
         if self.counts:
             self.counts.pop(step_id, None)
 
 
 @dataclass(slots=True)
 class CannotVerify(Part):
-    """What of the verifications could not run (tasks/features/cannot_verify.py)."""
+    """Verifications that could not run (tasks/features/cannot_verify.py)."""
 
     BY_STEP = ("told",)
 
@@ -88,13 +88,13 @@ class CannotVerify(Part):
     at_base: list[list[str]] = field(default_factory=list)  # tools and folders, at the commit that the plan began with
 
     def forget_step(self, step_id: str) -> None:
-        """Forget who could not verify a step."""
+        """Forget the attempts that could not verify a step."""
         self.told.pop(step_id, None)
 
 
 @dataclass(slots=True)
 class Claims(Part):
-    """What waits for files that other plans claim (tasks/features/overlaps.py)."""
+    """The steps that wait for files that other plans claim (tasks/features/overlaps.py)."""
 
     BY_STEP = ("waits",)
 
@@ -108,34 +108,34 @@ class Claims(Part):
 
 @dataclass(slots=True)
 class AskedFiles(Part):
-    """Files that attempts found they need beside those of their steps (tasks/features/needs.py)."""
+    """Files that attempts need in addition to those of their steps (tasks/features/needs.py)."""
 
     given: dict[str, list[list[str]]] = field(default_factory=dict)  # step -> what its attempts were given, each time
     refused: list[str] = field(default_factory=list)  # steps whose refused files a note keeps
     discarded: list[str] = field(default_factory=list)  # steps that were red once without files that were put back
 
     def forget_step(self, step_id: str) -> None:
-        """Forget what a step was given."""
+        """Forget the files that a step got."""
         self.given.pop(step_id, None)
         self.discarded = [name for name in self.discarded if name != step_id]
 
 
 @dataclass(slots=True)
 class ChangedTests(Part):
-    """Failing tests that a success changed which was to make them pass (tasks/features/unverified.py)."""
+    """Failing tests that a success changed although it had to make them pass (tasks/features/unverified.py)."""
 
     files: list[str] = field(default_factory=list)  # the first ones
 
     @property
     def doubt(self) -> str | None:
-        """Say that for people; None where no success did."""
+        """The doubt for people; None if no success changed such a test."""
         changed = f"unverified: the failing test itself was changed ({', '.join(self.files)})"
         return changed if self.files else None
 
 
 @dataclass(slots=True)
 class Reports(Part):
-    """What reports of tests have shown so far (tasks/features/proof.py)."""
+    """The reports of tests so far (tasks/features/proof.py)."""
 
     whole: bool = False  # whether a success had one
     without: list[str] = field(default_factory=list)  # tools that passed without any, the first ones
@@ -146,20 +146,20 @@ class Reports(Part):
 
     @property
     def doubt(self) -> str | None:
-        """Say for people that the plan rests on exit codes; None where a report was whole, or nobody told of one."""
+        """The doubt that the plan rests on exit codes; None if a report was complete, or no controller reported any."""
         return None if self.whole or not self.without else f"unverified: exit code only ({', '.join(self.without)})"
 
 
 @dataclass(slots=True)
 class CreatedFiles(Part):
-    """Files that the plan created, where the goal's listing was whole (tasks/features/created_files.py)."""
+    """Files that the plan created, if the goal's listing was complete (tasks/features/created_files.py)."""
 
     known: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Reproduced(Part):
-    """What the first step found at the plan's base (tasks/features/baseline/reproduction.py)."""
+    """The findings of the first step at the plan's base (tasks/features/baseline/reproduction.py)."""
 
     red: list[str] = field(default_factory=list)  # the notes of checks that nobody asked for
     not_run: list[list[str]] = field(default_factory=list)  # such notes, with the command and why it could not run
@@ -167,7 +167,7 @@ class Reproduced(Part):
 
     @property
     def doubt(self) -> str | None:
-        """Say for people what nothing verifies for that; None where there is nothing of the kind."""
+        """The doubt about checks and tests by the run at the base; None if there is none."""
         told = [
             f"`{command}` could not run at the base and verifies nothing: {why}" for _, command, why in self.not_run
         ]
@@ -186,7 +186,7 @@ class Reviewed(Part):
 
 @dataclass(slots=True)
 class RiskierFiles(Part):
-    """The steps whose riskier files got a step of their own (tasks/features/riskier_files.py)."""
+    """The steps whose riskier files got a separate step (tasks/features/riskier_files.py)."""
 
     steps: list[str] = field(default_factory=list)
     after: dict[str, list[str]] = field(default_factory=dict)  # step -> its riskier files, where they come behind it
@@ -199,7 +199,7 @@ class RiskierFiles(Part):
 
 @dataclass(slots=True)
 class IntegrityFound(Part):
-    """What changes did to tests and checks (tasks/features/integrity.py)."""
+    """Effects of changes on tests and checks (tasks/features/integrity.py)."""
 
     BY_STEP = ("refused", "asked")
 
@@ -209,7 +209,7 @@ class IntegrityFound(Part):
 
     @property
     def doubt(self) -> str | None:
-        """Name what was found, for people; None where nothing was."""
+        """The findings, for people; None if there are none."""
         found = dict.fromkeys(f"{kind} ({path}:{line}, {action})" for _, action, kind, path, line, _ in self.told)
         more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
         return f"integrity: {', '.join([*found][:MOST_NAMED])}{more}" if found else None
@@ -226,26 +226,26 @@ class MissingModules(Part):
 
 @dataclass(slots=True)
 class HeldOut(Part):
-    """The step that held-out tests judge, once it is made (tasks/features/judging.py)."""
+    """The step that held-out tests judge, after it is made (tasks/features/judging.py)."""
 
     step: str = ""
 
 
 @dataclass(slots=True)
 class Unjudged(Part):
-    """Why the tests of the base did not judge the plan, where they were to (tasks/features/judging.py)."""
+    """Why the tests of the base did not judge the plan although they had to (tasks/features/judging.py)."""
 
     why: str = ""
 
     @property
     def doubt(self) -> str | None:
-        """Say that for people; None where they did."""
+        """The doubt for people; None if they judged."""
         return f"unverified: {self.why}" if self.why else None
 
 
 @dataclass(slots=True)
 class LeftOutInstructions(Part):
-    """Why agents were not given the repository's own instructions (tasks/features/instructions.py)."""
+    """Why agents did not get the repository's own instructions (tasks/features/instructions.py)."""
 
     left_out: str = ""
 

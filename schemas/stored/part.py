@@ -1,6 +1,6 @@
-"""A part of a plan's record: what one feature keeps of the plan, a small object among those that outcomes change.
+"""A part of a plan's record: the stored state of one feature, a small object in the field that outcomes change.
 
-A part of which nothing is kept is not stored. One that is stored is read when it is first asked for.
+An empty part is not stored. A stored one is decoded at its first use.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Part:
-    """The base of every part; each of its fields has a default, and is stored where it has another value."""
+    """The base of every part; each field has a default, and is stored only with another value."""
 
-    BY_STEP: ClassVar[tuple[str, ...]] = ()  # fields of what is only of use while its step has not ended
+    BY_STEP: ClassVar[tuple[str, ...]] = ()  # fields that matter only until their step ends
 
-    unknown: dict[str, Any] | None = field(default=None, init=False)  # keys that a newer version added
+    unknown: dict[str, Any] | None = field(default=None, init=False)  # keys of a newer version
 
     @classmethod
     def read(cls, stored: Any) -> Self:
-        """Read what `stored` of this version or a newer one returned."""
+        """Read the output of `stored`, of this version or a newer one."""
         try:
             return cls(**stored)  # nearly always
         except TypeError:
@@ -34,9 +34,9 @@ class Part:
             return found
 
     def stored(self) -> Any:
-        """Return what is stored of it, nothing of an empty one.
+        """Return the stored form of the part; empty for an empty part.
 
-        That are the fields that are not empty, and what a newer version added.
+        It has the fields that differ from their default, and those of a newer version.
         """
         names, empty, values_of = _shape_of(self.__class__)
         values = values_of(self)
@@ -47,9 +47,9 @@ class Part:
 
 
 class Shape(NamedTuple):
-    """The fields of a kind of part: their names, the values that they have at first, and what reads their values.
+    """The fields of a kind of part: their names, their defaults, and the reader of their values.
 
-    Behind the values stands `unknown`.
+    `unknown` comes after the values.
     """
 
     names: tuple[str, ...]
@@ -72,14 +72,14 @@ P = TypeVar("P", bound=Part)
 
 
 class PartOf(Generic[P]):
-    """A part among the attributes of a record, by the name that it has among the record's `parts`."""
+    """A part as an attribute of a record, under its name in the record's `parts`."""
 
     def __init__(self, kind: type[P]) -> None:
         self.kind = kind
         self.name = ""
 
     def __set_name__(self, _: type, name: str) -> None:
-        """Take the name that the record has for it."""
+        """Take the attribute's name in the record."""
         self.name = name
 
     @overload
@@ -87,7 +87,7 @@ class PartOf(Generic[P]):
     @overload
     def __get__(self, plan: PlanRecord, owner: type) -> P: ...
     def __get__(self, plan: PlanRecord | None, owner: type) -> Self | P:
-        """Read the part if it is asked for the first time; it is empty where nothing is stored of it."""
+        """Decode the part at its first use; it is empty if nothing is stored."""
         if plan is None:
             return self
         found = plan.parts.get(self.name)
@@ -98,6 +98,6 @@ class PartOf(Generic[P]):
 
 
 def split(record: Mapping[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split a record into the keys of `names` and the keys that a newer version has added."""
+    """Split a record into the keys in `names` and those of a newer version."""
     known = {name: value for name, value in record.items() if name in names}
     return known, {name: value for name, value in record.items() if name not in names}

@@ -1,4 +1,4 @@
-"""A plan as it is stored: what outcomes never change of it, and what they do."""
+"""A stored plan: the part that outcomes never change, and the part that they do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ P = TypeVar("P", bound=Part)
 
 @dataclass(slots=True)
 class PlanHead:
-    """What the hot path needs of a plan and what outcomes never change."""
+    """The constant part of a plan that the hot path reads."""
 
     goal_id: str
     kind: str
@@ -47,7 +47,7 @@ class PlanHead:
 
     @classmethod
     def decode(cls, raw: bytes) -> PlanHead:
-        """Read what `encode` of this version or a newer one wrote."""
+        """Decode the output of `encode`, of this version or a newer one."""
         record = codec.loads(raw)
         try:
             return cls(**record)  # nearly always; to compare the names first would cost each outcome
@@ -58,7 +58,7 @@ class PlanHead:
             return found
 
     def encode(self) -> bytes:
-        """Write the record as a JSON object."""
+        """Return the record as a JSON object."""
         record = {name: getattr(self, name) for name in HEAD_FIELDS}
         for name in OMITTED_FIELDS:
             if record[name] is None:
@@ -72,7 +72,7 @@ HEAD_FIELDS = tuple(each.name for each in fields(PlanHead) if each.name != "unkn
 
 @dataclass(slots=True)
 class PlanRecord(FeatureParts):
-    """The plan's own state. `HOT` names the hash fields that begin reads; `live` holds all that outcomes change."""
+    """The plan's own state. `HOT` names the hash fields that begin reads; `live` has all that outcomes change."""
 
     version: int
     state: str
@@ -107,32 +107,32 @@ class PlanRecord(FeatureParts):
 
     @property
     def limits(self) -> dict[str, int | None]:
-        """What the plan may use up."""
+        """The limits of the plan."""
         return self.head.limits
 
     @property
     def cause(self) -> str:
-        """What ended the plan, for the verdict of its goal: what was wrong with that, else the rule."""
+        """The cause of the plan's end, for the verdict of its goal: the fault of the goal, else the rule."""
         halt = self.halt or {}
         found: str = halt.get("reason" if halt.get("rule") == "rejected" else "rule", "")
         return found
 
     @property
     def doubt(self) -> str | None:
-        """Return what a person is to look at first; None where nothing is."""
+        """The doubts that a person has to check; None if there are none."""
         word = self.reports.doubt or self._word_doubt
         parts = (self.changed_tests.doubt, word, self.unjudged.doubt, self.integrity.doubt, self.instructions.left_out)
         return "; ".join(filter(None, parts)) or None
 
     @property
     def _word_doubt(self) -> str | None:
-        """Say of a plan with tests that no controller has told of their reports."""
+        """The doubt about a plan with tests if no controller sent a report of them."""
         if not self.head.tested or self.state != "COMPLETED" or self.reports.whole:
             return None
         return "unverified: no controller sent a report of its tests"
 
     def encode(self, name: str) -> bytes:
-        """Write one field of the plan's hash."""
+        """Return one encoded field of the plan's hash."""
         if name == "live":
             return self.encode_live()
         if name == "head":
@@ -142,7 +142,7 @@ class PlanRecord(FeatureParts):
         return codec.dumps(self.halt) if name == "halt" else self.state.encode()
 
     def encode_live(self) -> bytes:
-        """Write the field `live`: all that outcomes change."""
+        """Return the encoded field `live`: everything that outcomes change."""
         live: dict[str, Any] = {
             "reserved": self.reserved,
             "spent": self.spent,
@@ -167,31 +167,31 @@ class PlanRecord(FeatureParts):
         return codec.dumps(live)
 
     def rested(self, now: int) -> int:
-        """Return how long the plan has stood still so far, ms; controllers go on while the planner is down."""
+        """Return how long the plan was stopped so far (ms); controllers go on while the planner is down."""
         times = self.times
         still = now - times["still"] if "still" in times else 0
         return times.get("lost", 0) - times.get("outages", 0) + still
 
     def wake_by(self, due: int) -> bool:
-        """Have the plan looked at by `due` (ms) at the latest; returns whether that is another time than before."""
+        """Set the timer to `due` (ms), unless it already runs out by then; returns whether it changed."""
         if self.wake and due >= self.wake:
             return False
         self.wake = due
         return True
 
     def keep(self, name: str, part: Part) -> None:
-        """Keep a part in its place among the others, so that equal records have equal bytes."""
+        """Store a part in its place among the others, so that equal records have equal bytes."""
         found = {**self.parts, name: part}
         self.parts = {name: found[name] for name in PARTS if name in found}
 
     def keeps(self, kind: type[Part]) -> bool:
-        """Whether anything is stored of this kind of part."""
+        """Return whether anything is stored of this kind of part."""
         name = NAMES[kind]
         part = getattr(self, name) if name in OFTEN else self.parts.get(name)
         return bool(part.stored() if isinstance(part, Part) else part)
 
     def forget_step(self, step_id: str) -> None:
-        """Forget what its parts keep of a step only until it ends."""
+        """Drop the data of a step that its parts keep only until it ends."""
         for found in _often_by_step(self):
             if found:
                 found.pop(step_id, None)
@@ -202,7 +202,7 @@ class PlanRecord(FeatureParts):
 
 
 HOT = ("version", "state", "head", "live", "strategy_state")
-# Keys of `live`: those that always stand there, and those that are stored where there is any.
+# Keys of `live`: those that are always present, and those that are stored if they have a value.
 ALWAYS = ("reserved", "spent", "counts", "times", "revision", "wake")
 SELDOM = ("paused", "paused_until", "held", "waits", "backoffs", "commands", "warned", "question")
 _seldom_of = attrgetter(*SELDOM)
@@ -223,13 +223,13 @@ NAMES: Mapping[type[Part], str] = MappingProxyType({kind: name for name, kind in
 
 
 def decode_plan(raw: list[bytes | None]) -> PlanRecord:
-    """Read the values of the fields `HOT`, in their order, also where a newer version wrote them."""
+    """Decode the values of the fields `HOT`, in their order, of this version or a newer one."""
     version, state, head, live, strategy_state = (value or b"" for value in raw[: len(HOT)])
     return decode_live(int(version), state.decode(), PlanHead.decode(head), live, strategy_state)
 
 
 def decode_live(version: int, state: str, head: PlanHead, live: bytes, strategy_state: bytes) -> PlanRecord:
-    """Read the field `live` of a plan whose other fields are known."""
+    """Decode the field `live` of a plan whose other fields are known."""
     record = codec.loads(live)
     parts = {name: record.pop(name) for name in PARTS if name in record}
     often: dict[str, Any] = {name: kind.read(parts.pop(name)) for name, kind in OFTEN.items() if name in parts}
@@ -243,16 +243,16 @@ def decode_live(version: int, state: str, head: PlanHead, live: bytes, strategy_
 
 
 def read_part(live: Mapping[str, Any], kind: type[P]) -> P:
-    """Read a part from a field `live` of which nothing else is needed."""
+    """Decode one part from a field `live`."""
     found = live.get(NAMES[kind])
     return kind.read(found) if found else kind()
 
 
 def decided(live: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is compared of a field `live` where it is decided again.
+    """Return the part of a field `live` that a replay compares.
 
-    The timer hangs on leases, which are no inputs of the plan; the head of the log on its lines, which are compared.
-    What a plan cost is no part of a decision.
+    The timer depends on leases, which are no inputs of the plan. The head of the log depends on its lines, which are
+    compared. The cost of a plan is no part of a decision.
     """
     spending = read_part(live, Spending)
     spending.cost = None

@@ -1,4 +1,4 @@
-"""What a plan has used up, and what is remembered of that to explain a halt."""
+"""The spending of a plan, and the facts of it that explain a halt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ USAGE_NAMES = ("tokens", "patch_cycles", "tool_calls", "failing_outcomes")
 
 @dataclass(slots=True)
 class Spending(Part):
-    """What is remembered beside the sums (tasks/rules/budget.py, tasks/plan/end_sum.py)."""
+    """Facts of the spending in addition to the sums (tasks/rules/budget.py, tasks/plan/end_sum.py)."""
 
     spenders: dict[str, list[Spender]] = field(default_factory=dict)  # budget -> who used most of it
     cut_short: Usage = field(default_factory=dict)  # by how much attempts were given less than was expected

@@ -1,7 +1,7 @@
-"""A step as a plan stores it: what does not change of it, its status, and its attempt in flight.
+"""A stored step: its constant part, its status, and its attempt in flight.
 
-What does not change is an array of what nearly every step has, in a quarter of the bytes of its fields by name. What
-several steps of a plan say alike stands once beside them (TEXTS), and a number in its place.
+The constant part is an array of the values that nearly every step has, in a quarter of the bytes of named fields. Texts
+that several steps of a plan share are stored once (TEXTS), with a number in their place.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 from schemas import codec
 from schemas.step import OMITTED, ROOT, PlannedStep, VerifyTool, fields_of
 
-LAYOUT = 1  # how plans are stored; raised where this version cannot read what a newer one writes
-TEXTS = "#texts"  # among the steps of a plan, of which none is called so
+LAYOUT = 1  # layout of stored plans; raised if this version cannot read those of a newer one
+TEXTS = "#texts"  # key among the steps of a plan; no step has this name
 MOST_TEXTS = 32
 ORDER = tuple(PlannedStep.model_fields)
 SHORTEST = 8  # characters
@@ -33,9 +33,9 @@ _seldom_of = attrgetter(*SELDOM)
 
 
 def shared_texts(steps: Iterable[PlannedStep]) -> list[str]:
-    """Find the texts that more than one of these steps has, those first that are most of their bytes.
+    """Return the texts that more than one of these steps has, those with the most bytes first.
 
-    Before them come the patterns of these steps: steps that are added later have the same.
+    The patterns of these steps come before them: steps that are added later have the same ones.
     """
     steps = tuple(steps)
     found = Counter(text for step in steps for text in (step.title, step.intent, step.verify, step.success_criteria))
@@ -46,7 +46,7 @@ def shared_texts(steps: Iterable[PlannedStep]) -> list[str]:
 
 
 def pattern_places(step: PlannedStep, texts: Sequence[str]) -> Mapping[str, int]:
-    """Say at which places of the plan's `texts` the patterns of a step stand that is added or rewritten later."""
+    """Return the places in the plan's `texts` of the patterns of a step that is added or rewritten later."""
     wanted = {LINE.join(getattr(step, name)) for name in PATTERNS} - {""}
     return {text: place for place, text in enumerate(texts) if text in wanted} if wanted else NO_TEXTS
 
@@ -54,9 +54,8 @@ def pattern_places(step: PlannedStep, texts: Sequence[str]) -> Mapping[str, int]
 def store_step(step: PlannedStep, window: Sequence[str] = (), texts: Mapping[str, int] = NO_TEXTS) -> bytes:
     """Encode a step for the store.
 
-    `window` are the first of the steps that wait for it, `texts` are at which place what of them stands beside it.
-    What most steps leave as OMITTED has it stands in an object at the end, where there is any, together with whatever a
-    newer version added.
+    `window` has the first dependents of the step. `texts` has the place of each shared text. Values that differ from
+    OMITTED are in an object at the end, together with those of a newer version.
     """
     task, estimate, more = step.controller_task_spec, step.estimate, step.__pydantic_extra__ or {}
     rest: dict[str, Any] = {
@@ -98,12 +97,12 @@ def store_step(step: PlannedStep, window: Sequence[str] = (), texts: Mapping[str
 
 
 def window_of(stored: bytes) -> list[str]:
-    """List the first dependents of a step, which are stored with it."""
+    """Return the first dependents of a step, which are stored with it."""
     return stored[2 : stored.index(b'"', 2)].decode().split()
 
 
 def read_step(stored: bytes, texts: Sequence[str] = ()) -> dict[str, Any]:
-    """Read what is stored of a step: its fields by name, but for what OMITTED says of it.
+    """Decode a stored step: its fields by name, without the values in OMITTED.
 
     `texts` are those of its plan (`read_texts`).
     """
@@ -139,34 +138,34 @@ def read_step(stored: bytes, texts: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def unpack_step(stored: bytes, texts: Sequence[str] = ()) -> dict[str, Any]:
-    """Read what is stored of a step with every field; those that were omitted come last."""
+    """Decode a stored step with every field; omitted ones come last."""
     return complete(read_step(stored, texts))
 
 
 def complete(found: dict[str, Any]) -> dict[str, Any]:
-    """Add to the fields of a step those that were omitted."""
+    """Add the omitted fields to those of a step."""
     return found | {name: value for name, value in OMITTED.items() if name not in found}
 
 
 def read_texts(stored: bytes | None) -> Sequence[str]:
-    """Read what is stored under TEXTS; none of a plan without."""
+    """Decode the texts stored under TEXTS; empty for a plan without any."""
     found: Sequence[str] = codec.loads(stored) if stored else ()
     return found
 
 
 def queue_of(stored: bytes) -> str:
-    """Name the queue of a step, for whom the texts of its plan are not at hand."""
+    """Return the queue of a step; this needs no texts of its plan."""
     return str(unpack_step(stored, NO_MATTER)["queue"])
 
 
 def depends_on(stored: bytes) -> list[str]:
-    """List the steps that a step waits for, for whom the texts of its plan are not at hand."""
+    """Return the dependencies of a step; this needs no texts of its plan."""
     found: list[str] = read_step(stored, NO_MATTER)["depends_on"]
     return found
 
 
 def _tools(verify: str, tools: Sequence[VerifyTool]) -> list[list[Any]]:
-    """Leave out what `verify` says again, and codes by which every tool passes."""
+    """Leave out the words that `verify` has, and the pass codes that every tool has."""
     found = []
     for tool, words in zip(tools, _words(verify, len(tools)), strict=True):
         one: list[Any] = [tool.tool, tool.timeout_s]
@@ -180,7 +179,7 @@ def _tools(verify: str, tools: Sequence[VerifyTool]) -> list[list[Any]]:
 
 @lru_cache(maxsize=256)
 def _tools_of(verify: str, stored: bytes) -> list[Mapping[str, Any]]:
-    """Read the tools of a verification, which many steps of a plan have in common; they are never changed."""
+    """Decode the tools of a verification, which many steps of a plan share; they are never changed."""
     tools: list[list[Any]] = codec.loads(stored)
     found: list[Mapping[str, Any]] = []
     for (tool, timeout_s, *more), words in zip(tools, _words(verify, len(tools)), strict=True):
@@ -193,7 +192,7 @@ def _tools_of(verify: str, stored: bytes) -> list[Mapping[str, Any]]:
 
 
 def _words(verify: str, count: int) -> list[list[str]]:
-    """Split a verification into the words of its commands; into none where there are not `count` of them."""
+    """Split a verification into the words of its commands; empty words if it does not have `count` commands."""
     commands = verify.split(JOINT)
     return [command.split(" ") for command in commands] if len(commands) == count else [[]] * count
 
@@ -217,7 +216,7 @@ class StepStatus:
 
     @classmethod
     def decode(cls, raw: bytes) -> StepStatus:
-        """Read what `encode` of this version or a newer one wrote."""
+        """Decode the output of `encode`, of this version or a newer one."""
         record = codec.loads(raw)
         if len(record) <= STATUS_SIZE:  # nearly always
             return cls(*record)
@@ -226,14 +225,14 @@ class StepStatus:
         return found
 
     def move(self, after: str, counts: dict[str, int]) -> None:
-        """Take the step to the state `after`, and count it there among those of its plan."""
+        """Move the step to the state `after`, and update the counts of its plan."""
         counts[self.state] -= 1
         counts[after] = counts.get(after, 0) + 1
         self.state = after
 
     @property
     def columns(self) -> tuple[Any, ...]:
-        """The fields in their order, behind them what a newer version added."""
+        """The fields in their order, then those of a newer version."""
         known = (
             *(self.unmet, self.state, self.index, self.attempt, self.failures, self.digest),
             *(self.signature, self.repeats, self.skipped_by, self.previous, self.approval),
@@ -241,7 +240,7 @@ class StepStatus:
         return known + self.unknown
 
     def encode(self) -> bytes:
-        """Write the record as a JSON array in the order of the fields, without most of the last that are empty."""
+        """Return the record as a JSON array in the order of the fields, without most of the last empty ones."""
         if self.signature or self.repeats or self.skipped_by or self.previous or self.approval or self.unknown:
             return codec.dumps(self.columns)
         if self.attempt or self.failures or self.digest:
@@ -254,7 +253,7 @@ STATUS_SIZE = len(fields(StepStatus)) - 1  # elements that this version knows
 
 @dataclass(slots=True)
 class Attempt:
-    """An attempt in flight, as an array of its fields but the last: what it holds until something ends it."""
+    """An attempt in flight, stored as an array of all fields but the last: its reservation until it ends."""
 
     attempt: int
     lease: str
@@ -269,14 +268,14 @@ class Attempt:
 
     @classmethod
     def decode(cls, raw: bytes) -> Attempt:
-        """Read `<entry> <json array>`; an attempt is written once, so what a newer version added is not needed."""
+        """Decode `<entry> <json array>`; an attempt is written once, so additions of a newer version are not needed."""
         entry, _, record = raw.partition(b" ")
         found = cls(*codec.loads(record)[:ATTEMPT_SIZE])
         found.entry = entry.decode()
         return found
 
     def encode(self) -> bytes:
-        """Write the record without its entry, which only the server knows."""
+        """Return the record without its entry, which only the server knows."""
         return codec.dumps(
             (
                 self.attempt,
