@@ -1,6 +1,6 @@
-"""What checks each criterion by which a plan is accepted: a tool of a step, a reviewer, a person, or nothing.
+"""Finds the check of each acceptance criterion of a plan: a tool of a step, a reviewer, a person, or nothing.
 
-It is read from a plan's document and its steps, as they were planned and as they ended.
+It reads a plan's document and its steps, as planned and as ended.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tasks.toolchain.files import Role, files_of
 
 MOST_NAMED = 5
 MAX_TEXT = 300
-STRICT = ("--project", "-p")  # of pyright: a configuration that the plan's files have no part in
+STRICT = ("--project", "-p")  # options of pyright: a configuration outside of the plan's files
 NOT_STRICT = "pyright is run, and not strict"
 PERSON = "a person"
 
 
 class StepTools(NamedTuple):
-    """A step by its type, and the tools that verify the plan there, as JSON."""
+    """A step by its type, with its tools that verify the plan, as JSON."""
 
     step_id: str
     type: str
@@ -36,7 +36,7 @@ class StepTools(NamedTuple):
 
 
 def describe_criteria(document: Any, steps: Iterable[StepTools], catalogue: Catalogue) -> tuple[CriterionView, ...]:
-    """List the criteria of a plan with this document, each with what checks it."""
+    """Return the criteria of a plan with this document, each with its check."""
     if not isinstance(document, Mapping):
         return ()
     if "acceptance_criteria" in document and "gap" in document:
@@ -47,7 +47,7 @@ def describe_criteria(document: Any, steps: Iterable[StepTools], catalogue: Cata
 
 
 def describe_unchecked(criteria: Iterable[CriterionView]) -> str | None:
-    """Return which criteria nothing checks; None where each is checked."""
+    """Return the criteria that nothing checks, as a sentence; None if each is checked."""
     left = [fit(each.text, MAX_TEXT) for each in criteria if each.checked_by is None]
     if not left:
         return None
@@ -76,14 +76,14 @@ def _of_iteration(
 def _of_evolution(
     document: Mapping[str, Any], steps: Sequence[StepTools], catalogue: Catalogue
 ) -> Iterator[CriterionView]:
-    """List the criteria of the goal and of its drafted plan: a command is checked by a step that runs it."""
+    """Yield the criteria of the goal and of its drafted plan; a step that runs a command checks it."""
     plan = document.get("plan") or {}
     for text in dict.fromkeys((*document.get("acceptance_criteria", ()), *plan.get("validation", ()))):
         yield CriterionView(text=text, checked_by=_runner_of(text, steps, catalogue))
 
 
 def _runner_of(command: str, steps: Sequence[StepTools], catalogue: Catalogue) -> str | None:
-    """Name the last step that runs a command of the catalogue; None for other words."""
+    """Return the last step that runs a command of the catalogue; None for other words."""
     try:
         wanted = _words_of(catalogue.match(command).argv)
     except UnknownCommand:
@@ -94,12 +94,12 @@ def _runner_of(command: str, steps: Sequence[StepTools], catalogue: Catalogue) -
 
 
 def _words_of(argv: Iterable[str]) -> list[str]:
-    """Return the words of a command but for the mark in front of its paths."""
+    """Return the words of a command without the mark in front of its paths."""
     return [word for word in argv if word != "--"]
 
 
 def _tool_of_step(steps: Sequence[StepTools], named: str, catalogue: Catalogue, *, tests: bool) -> str | None:
-    """Name the last step that runs the tool that is `named`, or any tests, and its command."""
+    """Return the last step, with its command, that runs the `named` tool, or any tests."""
     for step in reversed(steps):
         for tool in step.tools:
             contract = catalogue.contracts.get(tool["tool"])
@@ -114,7 +114,7 @@ def _reviewer(steps: Sequence[StepTools]) -> str | None:
 
 
 def _of_milestones(document: Mapping[str, Any]) -> Iterator[CriterionView]:
-    """List what milestones are accepted by, once the gate that looks at their code has spoken."""
+    """Yield the acceptance criteria of milestones, after the gate of their code has a verdict."""
     spoken = [each for each in document["gate_history"] if each["phase"] == QrPhase.IMPL_CODE]
     if not spoken:
         return

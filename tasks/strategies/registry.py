@@ -1,4 +1,4 @@
-"""Which strategy plans which kind of goal: exactly one, the package of this folder that has the kind's name."""
+"""The strategy of each kind of goal: exactly one, in the package of this folder with the kind's name."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tasks.rules.strategy import Strategy, Workflow
 
 @cache
 def strategy_of(kind: GoalKind) -> Strategy:
-    """Find the strategy of `kind`."""
+    """Return the strategy of `kind`."""
     return cast("Strategy", import_module(f"tasks.strategies.{kind.value}"))
 
 
 def discover_workflows() -> dict[GoalKind, Workflow]:
-    """Import every package of this folder that has a strategy, and list its one workflow.
+    """Import every package of this folder that has a strategy, and return its one workflow.
 
-    Raises ValueError where a package has none or several, or has not the name of a kind.
+    Raises ValueError if a package has none or several, or is not named after a kind.
     """
     found: dict[GoalKind, Workflow] = {}
     for package in iter_modules(tasks.strategies.__path__):
