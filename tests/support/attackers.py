@@ -1,7 +1,7 @@
-"""Callers who would keep everybody else out: `python -m tests.support.attackers HOST:PORT KIND COUNT TOKEN`.
+"""Callers that try to use up the gateway's connections: `python -m tests.support.attackers HOST:PORT KIND COUNT TOKEN`.
 
-Each holds COUNT connections in its way, from addresses of its own, and opens another as soon as one has ended. It
-prints a line once all have come.
+Each kind holds COUNT connections, from its own addresses, and opens a new one as soon as one has ended. It prints a
+line once all are open.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small controller that keeps secrets and runs a hostile agent; prints what the agent got, and what is left of it.
+"""A small controller that keeps secrets and runs a hostile agent; prints the agent's loot and the remaining processes.
 
 `python -m tests.support.confining FOLDER [without-landlock]`. The agent is HOSTILE, below.
 """
@@ -100,7 +100,7 @@ sys.stdout.write(json.dumps({"got": got, "works": works}))
 
 
 def main(folder: Path, *, without_landlock: bool) -> None:
-    """Make what is to be kept, run the agent, look what is left."""
+    """Create the secrets, run the agent, and find the processes that are left."""
     sandboxes.find_bubblewrap = lambda *_: None
     for name in ("state", "other", "tree"):
         (folder / name).mkdir()

@@ -1,7 +1,7 @@
-"""An honest agent that knows only its spec: it drafts a plan, carries its part out, measures it, and errs now and then.
+"""An honest agent that knows only its spec: it drafts a plan, carries out a step, measures it, and sometimes errs.
 
-Standard input is the spec. It counts its runs in the file that its first argument names, and errs at every third one,
-beginning with the one that its second argument says, unless it reads in the spec that it did so before.
+Standard input is the spec. The file that the first argument names counts the runs. Every third run errs, beginning with
+the one that the second argument gives. A run does not err if its spec reports an earlier error.
 """
 
 from __future__ import annotations

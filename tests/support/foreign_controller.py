@@ -1,9 +1,9 @@
-"""A controller that is not ours, as a process: it takes each step, does what a file says of it, and reports that.
+"""A controller from another project, as a process: it takes each step and reports what a script tells it.
 
-`python foreign_controller.py REDIS_URL REMOTE SCRIPT` reads `planner:{0}:steps:default`. SCRIPT is JSON: for a step's
-name, or its name and the number of an attempt, `{"write": {path: text}, "report": {...}}`. Of other steps it reports
-a success. Its changes lie on the remote's `refs/planner/<plan>`, as those of every controller of many hosts. What
-`report` says stands in the outcome, true or not.
+`python foreign_controller.py REDIS_URL REMOTE SCRIPT` reads `planner:{0}:steps:default`. SCRIPT is JSON. Its keys are
+names of steps, or a name and the number of an attempt; its values are `{"write": {path: text}, "report": {...}}`. The
+controller reports success for all other steps. Its changes go to the remote's `refs/planner/<plan>`, as those of
+controllers on many hosts do. The fields of `report` go into the outcome, true or not.
 """
 
 import hashlib

@@ -1,10 +1,10 @@
-"""Starts a worker with some of its constants changed, or with a stop at a chosen place: for tests that cannot wait.
+"""Starts a worker with changed constants, or with a stop at a chosen place, for tests that cannot wait.
 
-`python -m tests.support.launch tasks.SILENT_MS=2000 worker.SWEEP_S=0.5 -- <arguments of celery>`: every module
-below the package, or the module itself, that has the name gets the value. `stop=<plan id>` stops the process (SIGSTOP)
-once, between begin and commit of a decision about that plan, and logs what became of its commits. `die=<n>` kills it
-(SIGKILL) at one commit in n: just before the commit is sent, or just after. `newer=1` makes it a worker of a version to
-come, which adds something to every record that it writes; `host=<name>` has it run on a host of that name.
+`python -m tests.support.launch tasks.SILENT_MS=2000 worker.SWEEP_S=0.5 -- <arguments of celery>`: every module below
+the package, or the module itself, that has the name gets the value. `stop=<plan id>` stops the process (SIGSTOP) once,
+between begin and commit of a decision about that plan, and logs the verdicts of its commits. `die=<n>` kills it
+(SIGKILL) at one commit in n, just before or just after the commit is sent. `newer=1` makes it a worker of a later
+version, which adds a field to every record that it writes. `host=<name>` gives its host that name.
 """
 
 from __future__ import annotations

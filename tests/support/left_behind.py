@@ -1,6 +1,6 @@
-"""A plugin of pytest: a process that a test leaves behind is killed, and the test fails unless it has failed anyway.
+"""A plugin of pytest: kills the processes that a test leaves behind, and fails the test unless it has failed already.
 
-Fixtures that live longer than a test keep their processes until they end. Without /proc nothing is found.
+Fixtures with a wider scope than a test keep their processes until they end. Without /proc the plugin finds nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A server that speaks OpenAI's chat completions over real HTTP, and misbehaves as its test says.
+"""A server of OpenAI's chat completions over real HTTP, which misbehaves as its test says.
 
-Each call takes the next reply of the script, and the last one again and again once the script is over.
+Each call takes the next reply of the script; after the end of the script, each call takes the last one.
 """
 
 from __future__ import annotations

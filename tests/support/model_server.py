@@ -1,7 +1,7 @@
-"""A server that speaks what agents' programs ask models in: Anthropic's Messages API and OpenAI's Responses API.
+"""A server of the two APIs that agents' programs call models by: Anthropic's Messages and OpenAI's Responses.
 
-Both as streams of events over real HTTP. What the model says is decided by a function of the test, by what it was asked
-and what its tools have answered.
+Both send streams of events over real HTTP. A function of the test decides the model's response from the request and
+from the results of the tools.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The next version, as this one meets it.
+"""The next version of the planner, as this version meets it.
 
-One rule has changed with it, and plans that it makes go on under policy version 2. Its function libraries are newer,
-and its layout may be.
+One of its rules has changed, and its plans continue under policy version 2. Its function libraries are newer, and its
+layout may be.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes this kernel, for a process and what it starts, one that does not know Landlock.
+"""Runs a command as on a kernel without Landlock; the command's children lack it, too.
 
 `python tests/support/no_landlock.py COMMAND...`
 """

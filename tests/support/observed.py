@@ -1,6 +1,7 @@
-"""A whole planner as processes, each with its metrics, and what makes every figure of the dashboard move.
+"""A whole planner as processes, each with its metrics, and actions that change every figure of the dashboard.
 
-A server, a prefork worker, a gateway, an exporter, a model, a receiver of callbacks; controllers do as a script says.
+It has a Redis server, a prefork worker, a gateway, an exporter, a model, a receiver of callbacks, and controllers that
+follow a script.
 """
 
 from __future__ import annotations

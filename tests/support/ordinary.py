@@ -1,9 +1,9 @@
-"""Becomes a command of an ordinary user: uid 1000, no capabilities, no new privileges, user namespaces forbidden.
+"""Runs a command as an ordinary user: uid 1000, no capabilities, no new privileges, user namespaces forbidden.
 
-`python tests/support/ordinary.py COMMAND...`, as root. So does compose.yaml run our containers. With `as-root` before
-the command it stays root, in a machine whose other users can read the interpreter. The limit of user
-namespaces is one of a namespace of its own, where it changes nothing for the machine; the home of root, in which the
-interpreter may be installed, can be passed through there.
+`python tests/support/ordinary.py COMMAND...`, as root. compose.yaml runs our containers under the same limits. With
+`as-root` before the command it stays root, on a machine whose other users can read the interpreter. The limit of user
+namespaces applies in a new namespace, so that it changes nothing for the machine. In that namespace every user can pass
+through the home of root, in which the interpreter may be installed.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Planner:
             self.client.xgroup_create(stream, keys.GROUP, "0", mkstream=True)
 
     def submit(self, **goal: Any) -> str:
-        """Have a goal planned; returns the plan's id."""
+        """Plan a goal; return the id of its plan."""
         body = {"goal": "Fix b", "allowed_files": ["b.py"], "steps": STEPS, **goal}
         entry: Any = self.client.xadd(keys.GOALS, {"data": codec.dumps(body)})
         self.container.goal_consumer.drain()
@@ -109,7 +109,7 @@ def deciding(planner: Planner) -> Iterator[None]:
 
 
 def executing(planner: Planner) -> str:
-    """A plan with a step done, one in flight and one that waits for both."""
+    """Create a plan with one step done, one in flight, and one that waits for both."""
     plan_id = planner.submit()
     planner.report("look", plan_id)
     return plan_id
@@ -162,7 +162,7 @@ def hostile(planner: Planner, text: str) -> str:
 
 
 def large(planner: Planner) -> str:
-    """A plan of several chunks, all of whose steps wait for the first one."""
+    """Create a plan of several chunks; all of its steps wait for the first one."""
     steps = [
         {"step_id": f"s-{number}", "title": "t", "intent": "i", "verify": "pytest",
          "depends_on": ["s-0"] if number else []}
@@ -175,7 +175,7 @@ def large(planner: Planner) -> str:
 
 
 def paused(planner: Planner) -> str:
-    """A plan that its own pause holds."""
+    """Create a plan and pause it."""
     plan_id = executing(planner)
     body = {"command_id": "p", "command": "pause", "scope": "plan", "plan_id": plan_id, "actor": "me", "reason": ""}
     planner.client.xadd(keys.Partition(0).commands, {"data": codec.dumps(body)})
@@ -185,7 +185,7 @@ def paused(planner: Planner) -> str:
 
 
 def questioned(planner: Planner) -> str:
-    """A campaign that asks which of two ways is meant before it begins."""
+    """Create a campaign that asks a question before it begins: which of two ways is meant."""
     goal = a_goal("Keep sessions in Redis or in memory", drafter="none", exploration=EXPLORATION)
     plan_id = planner.submit(**goal, steps=None)
     waiting = planner.view(plan_id).waiting

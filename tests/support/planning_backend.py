@@ -1,6 +1,6 @@
-"""An agent for the drafters `backend` and `cli` that plans badly at first, and well once it hears what was wrong.
+"""An agent for the drafters `backend` and `cli`: its first plan is wrong, and it corrects the plan once it hears why.
 
-As a program it answers the prompt on its standard input. It never plans what is hopeless.
+As a program it answers the prompt on its standard input. It never plans a hopeless goal.
 """
 
 from __future__ import annotations

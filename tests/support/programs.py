@@ -1,6 +1,6 @@
-"""A plugin of pytest, and what tests ask about programs: whether they are installed, and to run one beside a test.
+"""A plugin of pytest for external programs: tests ask it whether one is installed, and run one during a block.
 
-A test says with `needs` which programs it runs beyond Python, git and coreutils. Where one is missing the test is
+A test lists with `needs` the programs that it runs beyond Python, git and coreutils. If one is missing, the test is
 skipped; with PLANNER_TEST_PROGRAMS=required it fails.
 """
 

@@ -24,7 +24,7 @@ Series = dict[str, Any]
 
 
 def rows() -> list[tuple[str, list[dict[str, Any]]]]:
-    """The dashboard's rows with their panels, in their order."""
+    """Return the dashboard's rows with their panels, in order."""
     found = list[tuple[str, list[dict[str, Any]]]]()
     for each in codec.loads(DASHBOARD.read_bytes())["panels"]:
         if each["type"] == "row":
@@ -35,22 +35,22 @@ def rows() -> list[tuple[str, list[dict[str, Any]]]]:
 
 
 def panels() -> list[dict[str, Any]]:
-    """The panels of all rows."""
+    """Return the panels of all rows."""
     return [panel for _, found in rows() for panel in found]
 
 
 def queries() -> list[tuple[str, str]]:
-    """Every query of the dashboard, with its panel's title."""
+    """Return every query of the dashboard, with the title of its panel."""
     return [(panel["title"], target["expr"]) for panel in panels() for target in panel["targets"]]
 
 
 def asked(expression: str) -> str:
-    """A query of the dashboard as Grafana would send it."""
+    """Return a query of the dashboard as Grafana would send it."""
     return expression.replace("$__rate_interval", RATE_WINDOW)
 
 
 def alerts() -> list[dict[str, Any]]:
-    """Every alert of the rules."""
+    """Return every alert of the rules."""
     return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 
 
@@ -67,26 +67,26 @@ class Prometheus:
         return answer.json()["data"]
 
     def now(self, expression: str) -> list[Series]:
-        """Every series that answers a query now."""
+        """Return every series that a query gives now."""
         found: list[Series] = self.ask("query", query=asked(expression))["result"]
         return found
 
     def over(self, expression: str, begin: float, end: float, step: float = 1) -> list[Series]:
-        """Every series that answers a query, over a time."""
+        """Return every series that a query gives over a time."""
         span = {"start": str(begin), "end": str(end), "step": str(step)}
         found: list[Series] = self.ask("query_range", query=asked(expression), **span)["result"]
         return found
 
     def firing(self) -> set[str]:
-        """The names of the alerts that fire."""
+        """Return the names of the firing alerts."""
         return {each["labels"]["alertname"] for each in self.ask("alerts")["alerts"] if each["state"] == "firing"}
 
     def fires(self, names: frozenset[str]) -> bool:
-        """Whether all of these alerts fire."""
+        """Return whether all of these alerts fire."""
         return names <= self.firing()
 
     def down(self) -> list[str]:
-        """Why targets are not scraped."""
+        """Return the errors of the targets that Prometheus cannot scrape."""
         found = self.ask("targets", state="active")["activeTargets"]
         return [f"{each['scrapeUrl']}: {each['lastError']}" for each in found if each["health"] != "up"]
 

@@ -1,6 +1,6 @@
-"""A TCP proxy before a Redis that fails on demand: it refuses, stalls, or strikes at one command of our choice.
+"""A TCP proxy before a Redis that fails on demand: it refuses, stalls, or strikes at one chosen command.
 
-A command is matched by its text: its words, or those of the whole transaction once EXEC is sent.
+A pattern matches the text of a command: its words, or those of the whole transaction once EXEC is sent.
 """
 
 from __future__ import annotations

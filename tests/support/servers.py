@@ -54,11 +54,11 @@ class Server:
         wait_until(self.answers, what="server answers")
 
     def client(self) -> Redis:
-        """Make a client; use it in a `with`."""
+        """Return a new client, for use in a `with`."""
         return connect(self.url)
 
     def answers(self) -> bool:
-        """Whether it answers."""
+        """Return whether the server answers."""
         with suppress(RedisError), self.client() as client:
             return bool(client.ping())
         return False
@@ -146,22 +146,22 @@ def publish(redis: Redis, first: int, count: int, steps: int = 5) -> None:
 
 
 def planned(redis: Redis) -> int:
-    """How many plans there are."""
+    """Return the number of plans."""
     return int(redis.zcard(P0.plans))
 
 
 def ended(redis: Redis) -> int:
-    """How many plans have ended well."""
+    """Return the number of plans that have completed."""
     return sum(state(redis, plan) == "COMPLETED" for plan in plans(redis))
 
 
 def in_the_middle(redis: Redis, already: int) -> None:
-    """Wait until more plans than those have ended."""
+    """Wait until more than `already` plans have ended."""
     wait_until(lambda: ended(redis) > already, 60, "in the middle")
 
 
 def all_done(redis: Redis, count: int, steps: int = 5, timeout: float = 120) -> None:
-    """Wait until so many plans have ended; each step was done once, by its first attempt, and nothing is left over."""
+    """Wait until this many plans have ended; check that each first attempt succeeded and nothing is left over."""
     wait_until(lambda: planned(redis) == count and ended(redis) == count, timeout, f"{count} plans end")
     found = plans(redis)
     assert all(step_states(redis, plan) == {"DONE after 1": steps} for plan in found)

@@ -51,7 +51,7 @@ def codes(*names: str) -> set[str]:
 
 
 def problems() -> set[str]:
-    """The codes of the problems that the sources report; those that are put together are in PROBLEMS_BESIDE."""
+    """Return the problem codes in the sources; PROBLEMS_BESIDE lists those that the code builds at run time."""
     paths = [path for ring in ("schemas", "tasks", "worker") for path in (ROOT / ring).rglob("*.py")]
     return {code for path in paths for code in _problems(list(_nodes(path)))} | PROBLEMS_BESIDE
 
@@ -71,13 +71,13 @@ def _problems(nodes: list[ast.AST]) -> Iterator[str]:
 
 
 def _problem_class(call: ast.Call) -> str:
-    """The class whose `of` is called, or that is called itself."""
+    """Return the name of the class that is called, directly or through its `of`."""
     of = call.func if isinstance(call.func, ast.Attribute) and call.func.attr == "of" else None
     return getattr(of.value, "id", "") if of else getattr(call.func, "id", "")
 
 
 def events(*paths: Path) -> set[str]:
-    """The types of events that these modules emit, such as step.done; all modules unless any are given."""
+    """Return the event types that these modules emit, such as step.done; without paths, those of all modules."""
     folders = ("tasks", "worker/engine", "worker/delivered")
     every = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     found = {event for path in paths or every for node in _nodes(path) for event in _events(node)}
@@ -86,20 +86,20 @@ def events(*paths: Path) -> set[str]:
 
 
 def modules_of(feature: Feature) -> list[Path]:
-    """The modules of a feature, by its name; those of the policy where it is no feature's."""
+    """Return the modules of a feature, by its name; if it has none, its module of the policy."""
     folder = ROOT / "tasks/features" / feature.name
     found = [*folder.rglob("*.py")] or [folder.with_suffix(".py")]
     return found if found[0].exists() else [ROOT / "tasks/policy" / f"{feature.name}.py"]
 
 
 def halts() -> set[str]:
-    """The rules for which decisions outside of the table of rules halt a plan."""
+    """Return the rules by which decisions outside the table of rules halt a plan."""
     nodes = (node for path in (ROOT / "tasks").rglob("*.py") for node in _nodes(path))
     return {word for node in nodes for word in (_halts(node) if isinstance(node, ast.Call) else _fires(node))}
 
 
 def _fires(node: ast.AST) -> Iterator[str]:
-    """The rule of a feature that fires."""
+    """Yield the rule of a feature that fires."""
     if isinstance(node, ast.FunctionDef) and node.name == "fires":
         for each in ast.walk(node):
             if isinstance(each, ast.Return) and isinstance(each.value, ast.Tuple):
@@ -147,7 +147,7 @@ def _events(node: ast.AST) -> Iterator[str]:
 
 
 def _words(node: ast.AST) -> Iterator[str]:
-    """The string constants that an expression may come to; a choice by a condition has two."""
+    """Yield the string constants that an expression may give; a conditional expression has two."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.IfExp):

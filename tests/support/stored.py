@@ -42,25 +42,25 @@ def stats(redis: Redis) -> dict[str, int]:
 
 
 def waiting(redis: Redis, stream: str = P0.outcomes, group: str = GROUP) -> tuple[int, int]:
-    """How many entries a stream holds, and how many of them are read and not acknowledged."""
+    """Return the number of entries of a stream, and the number that are read but not acknowledged."""
     pending: Any = redis.xpending(stream, group)
     return int(redis.xlen(stream)), int(pending["pending"])
 
 
 def step_states(redis: Redis, plan_id: str) -> Counter[str]:
-    """Count the states of a plan's steps, and the attempts that they took."""
+    """Count the states of a plan's steps, and their attempts."""
     found: Any = redis.hvals(P0.plan(plan_id).status)
     return Counter(f"{status.state} after {status.attempt}" for status in map(StepStatus.decode, found))
 
 
 def nothing_waits(redis: Redis) -> bool:
-    """Whether every stream of ours is empty and no entry is pending."""
+    """Return whether every stream is empty and no entry is pending."""
     streams = (keys.GOALS, P0.outcomes, QUEUE)
     pending = [redis.xpending(stream, GROUP)["pending"] for stream in (keys.GOALS, P0.outcomes)]
     return not any(redis.xlen(stream) for stream in streams) and not any(pending)
 
 
 def applied(redis: Redis, partitions: int) -> list[int]:
-    """Count the outcomes applied, by partition."""
+    """Return the number of applied outcomes of each partition."""
     found: list[Any] = [redis.hget(Partition(number).stats, "applied") for number in range(partitions)]
     return [int(count or 0) for count in found]

@@ -1,6 +1,6 @@
-"""What OpenAI's structured output takes of JSON Schema, and how a model writes that is held to such a schema.
+"""The JSON Schema that OpenAI's structured output accepts, and the way a model writes under such a schema.
 
-A root that is an object, every object closed with all of its properties required, no keyword beside those of the guide.
+The root is an object, every object is closed and requires all of its properties, and only the guide's keywords occur.
 """
 
 from __future__ import annotations

@@ -14,21 +14,21 @@ TENANT = "tenant:acme"
 
 
 def wide_order(number: int, name: str, scope: str) -> Command:
-    """An order about every plan, about the tenant acme, its repository or the queue of all its steps."""
+    """Return a command about all plans, the tenant acme, its repository, or the queue of all its steps."""
     target = {"tenant": "acme", "repository": "acme/shop", "queue": "default"}.get(scope)
     body = {"command_id": f"w-{number}", "command": name, "scope": scope, "target": target}
     return Command.model_validate({**body, "actor": "ada", "reason": "why"})
 
 
 def surrounded(*steps: Any, day_tokens: int | None, **limits: Any) -> Running:
-    """A plan of acme, which has a day budget or none."""
+    """Return a plan of acme, with a day budget unless `day_tokens` is None."""
     store = MemoryStore(PARTITION)
     store.budgets = {} if day_tokens is None else {TENANT: day_tokens}
     return Running(*steps, store=store, tenant="acme", repo="acme/shop", budgets=[*store.budgets], **limits)
 
 
 def alter(plan: Running, number: int, what: str, value: Any) -> None:
-    """Change something around `plan`, and have the plan hear of it."""
+    """Change something around `plan`, and have the plan react to it."""
     store = plan.store
     scopes = store.hash(PARTITION.scopes)
     if what == "stand":
@@ -49,7 +49,7 @@ def alter(plan: Running, number: int, what: str, value: Any) -> None:
 
 
 def clear(plan: Running) -> None:
-    """Take away all that keeps `plan` from going on."""
+    """Remove everything that holds `plan` back."""
     for scope in ("all", "tenant", "repository", "queue"):
         alter(plan, 0, "lift", scope)
     alter(plan, 0, "memory", value=False)

@@ -1,9 +1,9 @@
-"""An agent for all roles of a reviewed plan that knows its craft, and of a step only the prompt that it is given.
+"""An agent that plays all roles of a reviewed plan well, and knows only the prompt of each step.
 
-It reads the prompt on its standard input, as any agent CLI does, and answers in prose around fenced JSON. At every
-third step it makes a mistake at first, beginning with the one that FIRST says; FOLDER keeps count. With `--strict` it
-writes as a model does that is held to this schema. It is run as a program of its own:
-`planner demo --kind reviewed_plan --agent "python honest_roles.py FOLDER FIRST [--strict SCHEMA]"`.
+It reads the prompt on its standard input, as any agent CLI does, and answers in prose around fenced JSON. Every third
+step begins with a mistake, and FIRST gives the first of them; FOLDER counts the steps. With `--strict` it writes like a
+model that must follow this schema. It runs as a separate program: `planner demo --kind reviewed_plan --agent "python
+honest_roles.py FOLDER FIRST [--strict SCHEMA]"`.
 """
 
 from __future__ import annotations
