@@ -47,11 +47,11 @@ class Server:
         self._command += options
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Start it, from the data that it had before."""
+    def start(self, timeout: float = 60) -> None:
+        """Start it, from the data that it had before, within `timeout` seconds."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        wait_until(self.answers, what="server answers")
+        wait_until(self.answers, timeout, "server answers")
 
     def client(self) -> Redis:
         """Return a new client, for use in a `with`."""
