@@ -23,7 +23,7 @@ RateText = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,6}/[smh]$")]
 class Right(StrEnum):
     """A right of a key; `ADMIN` includes all others."""
 
-    PRODUCER = "producer"  # goals of its tenant, on its queues and repositories, and what became of them
+    PRODUCER = "producer"  # goals of its tenant, on its queues and repositories, and their results
     CONTROLLER = "controller"  # claims, heartbeats and outcomes of its queues
     ANSWER = "answer"  # questions that inform
     OPERATOR = "operator"  # commands, consent, dead entries

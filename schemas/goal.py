@@ -59,7 +59,7 @@ class GoalContext(Inbound):
     failing_tests: tuple[Line, ...] = Field(default=(), max_length=1000)
     failure_log: Annotated[str, TextKind.LOG] | None = None
     files: tuple[Path, ...] = ()
-    files_complete: bool = False  # whether `files` is the whole listing: what is not in it is not there
+    files_complete: bool = False  # whether `files` is the whole listing: other files do not exist
     manifests: dict[Path, Annotated[str, TextKind.LOG]] = Field(default_factory=dict)
     documents: dict[Path, Annotated[str, TextKind.LOG]] = Field(default_factory=dict)
     definitions: dict[Path, tuple[Definition, ...]] = Field(default_factory=dict)
@@ -185,7 +185,7 @@ class Goal(Inbound):
     goal_id: GoalId | None = None
     tenant: Name = "default"
     kind: GoalKind = GoalKind.TASK
-    task_kind: TaskKind | None = None  # of a `task`; left out, its words say
+    task_kind: TaskKind | None = None  # of a `task`; by default its words decide
     allowed_files: tuple[Path, ...] = Field(default=(), max_length=10_000)
     context: GoalContext = GoalContext()
     constraints: tuple[Line, ...] = Field(default=(), max_length=100)
@@ -193,17 +193,17 @@ class Goal(Inbound):
     approvals: tuple[RiskLevel, ...] = ()
     queue: QueueName = "default"
     drafter: Name | None = None
-    mend: bool = True  # whether the plan may insert steps that repair what a verification finds
+    mend: bool = True  # whether the plan may insert steps that repair the findings of a verification
     delivery: Delivery | None = None
     reproduce: Literal["halt", "warn", "off"] | bool | None = None  # supplied steps are reproduced only if asked for
-    review: bool = False  # whether a last step runs all tests and checks what supplied steps changed
-    # Tests that are kept beside controllers, and that no agent gets: the digest of their folder or archive.
+    review: bool = False  # whether a last step runs all tests and checks the changes of supplied steps
+    # Tests that are stored with controllers, and that no agent gets: the digest of their folder or archive.
     holdout: Digest | None = None
     retry_of: PlanId | None = None  # the plan of whose goal this one was made
-    from_: Beginning | None = Field(default=None, alias="from")  # the plan begins with what landed there
-    overlap: Overlap | None = None  # with live plans of the repository; None takes what the policy says, else `allow`
+    from_: Beginning | None = Field(default=None, alias="from")  # the plan begins with the changes that landed there
+    overlap: Overlap | None = None  # with live plans of the repository; None takes the policy's choice, else `allow`
     callback: EndpointId | None = None  # an endpoint of the tenant, which hears of the plan
-    traceparent: Traceparent = None  # of W3C Trace Context; may stand in the entry's field of that name instead
+    traceparent: Traceparent = None  # of W3C Trace Context; may be in the entry's field of that name instead
     steps: tuple[SuppliedStep, ...] | None = Field(default=None, max_length=MAX_STEPS)
     gap_report: GapGoal | None = None
     campaign: CampaignInput | None = None

@@ -31,7 +31,7 @@ MAX_OUTPUT_BYTES = 64 * 1024
 MAX_TRACE_CHARS = 4096
 MAX_TOUCHED = 1000  # files of each list of an outcome
 MAX_NEEDED = 20
-_AS_DOUBLE = 10**308  # whole numbers beyond are none to those who read JSON numbers as doubles
+_AS_DOUBLE = 10**308  # readers with doubles cannot hold larger integers
 
 
 def _whole(value: float) -> int:
@@ -45,7 +45,7 @@ def _whole(value: float) -> int:
     return math.ceil(bounded) if bounded > 0 else math.floor(bounded)
 
 
-# A number of any value: what it counts as is decided with the plan. Whole numbers are read without a call into Python.
+# A number of any value: the decision about the plan limits it. Integers are read without a call into Python.
 Figure = Annotated[
     int,
     GetPydanticSchema(
@@ -127,7 +127,7 @@ class Transcript(Inbound):
     path: Line
     digest: Word | None = None
     host: Word | None = None
-    sent: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # digest of what was attached of it
+    sent: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # digest of the attached transcript
 
 
 class ReportKind(StrEnum):
@@ -149,7 +149,7 @@ class TestWord(StrEnum):
     ABSENT = "absent"  # the report does not have it
 
 
-MAX_NAMED = 50  # tests of a receipt that are told by name
+MAX_NAMED = 50  # named tests of a receipt
 MAX_TEST_FILES = 100  # whose tests a receipt counts
 TestCount = Annotated[int, Field(ge=0, le=10**9)]
 TestName = Annotated[str, StringConstraints(min_length=1, max_length=1000), TextKind.LOG]
@@ -285,7 +285,7 @@ class Outcome(Inbound):
     evaluation: Annotated[Evaluation | None, TextKind.LOG, WrapValidator(_take_unreadable_for_none)] = None
     commit: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # that the change landed as
     ref: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # that has it: of the remote, or here
-    needs: Annotated[Needs | None, WrapValidator(_take_unreadable_for_none)] = None  # beside `success: false`
+    needs: Annotated[Needs | None, WrapValidator(_take_unreadable_for_none)] = None  # next to `success: false`
     cannot_verify: Annotated[CannotVerify | None, WrapValidator(_take_unreadable_for_none)] = None  # as `needs` does
     patterns: Annotated[bool | None, WrapValidator(_take_unreadable_for_none)] = None  # `allowed_patterns` were obeyed
     discarded_files: ManyPaths = ()
@@ -293,7 +293,7 @@ class Outcome(Inbound):
     changed_lines: Annotated[LinesByFile | None, WrapValidator(_take_unreadable_for_none)] = None  # new or gone
     touched_count: LaterFigure = None  # of the files that were touched, where the list was cut
     integrity: Annotated[Integrity | None, WrapValidator(_take_unreadable_for_none)] = None  # of the change
-    judged: Annotated[Judged | None, WrapValidator(_take_unreadable_for_none)] = None  # beside its verification
+    judged: Annotated[Judged | None, WrapValidator(_take_unreadable_for_none)] = None  # in addition to its verification
     instructions: Annotated[GivenInstructions | None, WrapValidator(_take_unreadable_for_none)] = None
     agent: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # that did the work
     model: Annotated[Word | None, WrapValidator(_take_unreadable_for_none)] = None  # that it asked

@@ -116,5 +116,5 @@ class PlainOutcome(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
         return isinstance(getattr(self, name), list)
 
 
-decode_plain = msgspec.json.Decoder(PlainOutcome).decode  # raises what NOT_PLAIN lists where the form is another
+decode_plain = msgspec.json.Decoder(PlainOutcome).decode  # raises the errors in NOT_PLAIN for another form
 NOT_PLAIN = (msgspec.DecodeError, UnicodeDecodeError)

@@ -114,7 +114,7 @@ class StepFields(Record):
         default=(), max_length=MAX_ANSWERS_FROM
     )  # steps whose answers it is given, nearest first
     # Left out if empty.
-    allowed_patterns: tuple[str, ...] = Field(default=(), max_length=MAX_PATTERNS)  # beside `allowed_files`
+    allowed_patterns: tuple[str, ...] = Field(default=(), max_length=MAX_PATTERNS)  # in addition to `allowed_files`
     excluded_patterns: tuple[str, ...] = Field(
         default=(), max_length=MAX_EXCLUDED
     )  # win over `allowed_patterns`, never over `allowed_files`
@@ -127,10 +127,10 @@ class StepFields(Record):
 class PlannedStep(StepFields):
     """A step as it is planned and stored: the fields of the wire in their order, then the planner's own."""
 
-    keeps_answer: bool = False  # whether another step is given what this one answers
+    keeps_answer: bool = False  # whether another step gets its answer
     finds_places: bool = False  # whether it is asked for places, which those behind it are pointed to
     goal_texts: bool = False  # whether it is given the goal's failure log and documents
-    checks_after: dict[str, bool] = Field(default_factory=dict)  # of what it changed; whether the goal asks for each
+    checks_after: dict[str, bool] = Field(default_factory=dict)  # of its changes; whether the goal requests each
     # It verifies the commit that the plan begins with: words of `AtBase`; left out where it does not.
     at_base: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
     # Files that the plan still changes: modules and names in them may be missing while the step's tests are collected.
@@ -246,7 +246,7 @@ class StepLimits(Outbound):
     tokens: int
     patch_cycles: int
     max_files: int | None = None  # that may be changed; of steps that may change more than they name, or than that
-    max_risk: RiskLevel | None = None  # of a file that is changed; beside `max_files`
+    max_risk: RiskLevel | None = None  # of a changed file; together with `max_files`
     mutants: int | None = None  # of the change, that the failing tests are run on; of steps with failing tests alone
 
 

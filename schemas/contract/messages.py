@@ -66,7 +66,7 @@ UNPROMISED = {
     )
 }  # in every spec, no matter to controllers
 GIVEN = ("repo", "base_sha", "failing_tests", "previous_failure")  # of the context of every spec
-# Of parts of messages: they stand only where they say something.
+# Of parts of messages: fields that are only present with a value.
 SELDOM = {
     "StepContext": tuple(name for name in StepContext.model_fields if name not in GIVEN),
     "StepLimits": ("max_files", "max_risk", "mutants"),

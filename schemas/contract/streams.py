@@ -33,7 +33,7 @@ of an entry. `{partition}` stands for a hash tag with its braces: a plan `plan_<
 int(bb, 16) % partitions, so with one partition, the default, the tag is `{0}`. Readers ignore fields they do not know.
 """
 ATTRIBUTES = ("id", "type", "source", "subject", "time", "traceparent")  # CloudEvents, all optional
-ROUTING = ("plan_id", "step_id", "attempt", "lease")  # may stand beside an outcome instead of in it
+ROUTING = ("plan_id", "step_id", "attempt", "lease")  # may be next to an outcome instead of in it
 PARAMETERS = {
     "partition": {"description": "Hash tag of the plan's partition, braces included.", "default": "{0}"},
     "goals": {"description": "Hash tag of the goals, braces included.", "default": "{planner:goals}"},

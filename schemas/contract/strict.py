@@ -20,7 +20,7 @@ def strict_form(schema: Schema) -> dict[str, Any] | None:
     """Return the strict form; None if there is none, such as for an object without named properties."""
     try:
         return _form(schema, schema.get("$defs", {}))
-    except (_NoForm, RecursionError, KeyError, TypeError, AttributeError):  # the last three: of what is no schema
+    except (_NoForm, RecursionError, KeyError, TypeError, AttributeError):  # the last three: an invalid schema
         return None
 
 

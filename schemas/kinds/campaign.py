@@ -261,7 +261,7 @@ class CampaignPlan(Outbound):
 
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
-TASKS_SCHEMA: dict[str, Any] = {  # of a drafter's answer, with what a model needs to be told
+TASKS_SCHEMA: dict[str, Any] = {  # for a drafter's answer, with explanations for a model
     "type": "object",
     "required": ["tasks"],
     "properties": {

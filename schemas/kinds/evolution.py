@@ -27,7 +27,7 @@ from schemas.text_kinds import TextKind
 MAX_CARDS = 50_000  # chains of 4096 commits for a base and ten inspirations, and some more
 MAX_SUMMARIES = 2000
 MAX_KEY_FILES, MAX_HIGHLIGHTS, MAX_METRICS = 20, 8, 100  # of a card
-NOT_TOLD = "N/A"  # stands for a summary that is blank
+NOT_TOLD = "N/A"  # replaces a blank summary
 
 
 class ValidationMode(StrEnum):
@@ -199,7 +199,7 @@ class PlanningOutput(Outbound):
     ] = None
 
 
-_KEYWORDS = (  # in the order in which the document has them
+_KEYWORDS = (  # in the order of the document
     *("type", "additionalProperties", "required", "properties"),
     *("minItems", "maxItems", "items", "minLength", "maxLength"),
 )
@@ -280,7 +280,7 @@ class PlanningAgentResponse(Record):
     notes: tuple[str, ...] = ()
     acceptance_criteria: tuple[str, ...] = ()  # of the goal
     trajectories: tuple[dict[str, Any], ...] = ()
-    commit_card: dict[str, Any] | None = None  # a CommitCard of what the finished plan made, for the next goals
+    commit_card: dict[str, Any] | None = None  # the CommitCard of the finished plan, for the next goals
 
     @model_serializer(mode="wrap")
     def _without_card(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -153,7 +153,7 @@ class GapGoal(Inbound):
     inbox: tuple[InboxItem, ...] = Field(default=(), max_length=500)
     project: GapProject = GapProject()
     protected_paths: tuple[Path, ...] = Field(default=(), max_length=500)
-    checks: tuple[CheckName, ...] | None = Field(default=None, max_length=20)  # with a `+`: beside the usual ones
+    checks: tuple[CheckName, ...] | None = Field(default=None, max_length=20)  # with a `+`: added to the default ones
 
 
 def _is_empty(value: object) -> bool:

@@ -137,7 +137,7 @@ class Loop(Record):
     state: LoopState = LoopState.INITIAL
     iteration: int = 1
     limit: int  # of iterations, before a person decides
-    continued: int = 0  # how often a person said so
+    continued: int = 0  # how often a person decided so
 
 
 class StepEnd(Record):
@@ -156,7 +156,7 @@ class ReviewState(Record):
     schedule: tuple[tuple[int, tuple[Severity, ...]], ...]
     cap: int | None
     max_iterations: int
-    language: str | None = None  # of the project, as its goal or its files said when the plan was made
+    language: str | None = None  # of the project, by its goal or its files at the plan's creation
     row: str = ""  # the row of the workflow that is open
     part: int = 1  # of that row's work: another answer of a role, or the next steps of a wave
     wave: int = 0  # number of the wave that is open, from 0
@@ -166,9 +166,9 @@ class ReviewState(Record):
     loops: dict[QrPhase, Loop] = Field(default_factory=dict)
     asked: QrPhase | None = None  # the gate a person is asked about
     mended: tuple[Path, ...] = ()  # files that the next review has to cover
-    contradicted: bool = False  # the reviewer is asked once more, since a PASS stood beside open MUST findings
+    contradicted: bool = False  # the reviewer is asked again after a PASS with open MUST findings
     asks_context: bool = False  # until the second step has its answer
-    review_first: bool = False  # what is there of the plan is not written anew
+    review_first: bool = False  # existing parts of the plan are not written again
     work_asked: bool = False  # a person is asked about steps that failed
     tries: int = 0  # how often a person had them tried again
 
@@ -179,7 +179,7 @@ class MilestoneOutcome(Record):
     outcome: str
     untouched: tuple[Path, ...] = ()
     delegated_to: str | None = None
-    mended: tuple[Path, ...] = Field(default=(), exclude_if=operator.not_)  # its files that a mend changed afterwards
+    mended: tuple[Path, ...] = Field(default=(), exclude_if=operator.not_)  # its files that a repair changed afterwards
 
 
 class ReviewReport(Record):

@@ -41,7 +41,7 @@ class EntityType:
     model: type[Entity]
     place: tuple[str, ...]
     prefix: str | None = None  # of its ids; None: it is the only one of its place
-    owned: bool = False  # by a milestone, in which it lies
+    owned: bool = False  # by a milestone, which contains it
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ ENTITIES: Mapping[str, EntityType] = MappingProxyType(
     }
 )
 
-_LEFT_OUT = ("title", "default", "description", "$defs")  # of what pydantic says
+_LEFT_OUT = ("title", "default", "description", "$defs")  # of pydantic's output
 _MILESTONE = "M-001"
 _DIFF = "--- a/src/hello.py\n+++ b/src/hello.py\n@@ -1,1 +1,2 @@\n def hello():\n+    return 'hello'\n"
 _EXAMPLES: tuple[Schema, ...] = (
@@ -196,7 +196,7 @@ def _resolve(part: Any, models: Mapping[str, Any], *, names: bool = False) -> An
     return shape
 
 
-# What is published of them, by the names of the files.
+# The published schemas, by the names of the files.
 PUBLISHED: Mapping[str, Callable[[], Schema]] = MappingProxyType(
     {
         "review_operations": operations_schema,

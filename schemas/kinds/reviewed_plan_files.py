@@ -368,7 +368,7 @@ class GateRecord(Record):
     blocking: tuple[ItemId, ...] = ()
     findings: tuple[str, ...] = ()  # of the first of them, since their file goes when the gate passes
     claimed: Word | None = None  # the reviewer's word
-    contradicted: bool = False  # the items said otherwise
-    unverified: bool = Field(default=False, exclude_if=operator.not_)  # passed beside open MUST findings
+    contradicted: bool = False  # the items contradicted it
+    unverified: bool = Field(default=False, exclude_if=operator.not_)  # passed with open MUST findings
     accepted: tuple[ItemId, ...] = ()
     reason: str | None = None

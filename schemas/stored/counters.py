@@ -66,7 +66,7 @@ class Growth(Part):
 
     created: int = 0  # files
     growth_kb: int = 0
-    untold: bool = False  # a patch landed that did not say what it created
+    untold: bool = False  # a patch landed that did not report created files
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class LogHead(Part):
     head: str = ""  # its digest
     lines: int = 0  # of the log
     by: str = ""  # the version of the code that wrote it
-    more: tuple[Any, ...] = field(default=(), init=False)  # what a newer version added
+    more: tuple[Any, ...] = field(default=(), init=False)  # additions of a newer version
 
     @classmethod
     def read(cls, stored: Sequence[Any]) -> Self:

@@ -19,7 +19,7 @@ class FollowUp(BaseModel):
     why: Why
     head: str
     threads: list[str] = []  # of the review, which it is to answer
-    text: str = ""  # what was asked, or what failed; data from outside
+    text: str = ""  # the request, or the failure; data from outside
     failing_tests: list[str] = []
     log: str = ""
     plan_id: str = ""

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from schemas.stored.part import Part, PartOf
 
 MOST_NAMED = 3
-WHOLE_PLAN = ""  # among what waits for files
+WHOLE_PLAN = ""  # key of the whole plan among the waits for files
 Accepted: TypeAlias = list[
     Any
 ]  # step, attempt, digest of its change, title, the tools that verified it, its risk, created files
@@ -18,7 +18,7 @@ Accepted: TypeAlias = list[
 class Delivery(Part):
     """The accepted changes of a plan, and the state of its delivery (tasks/features/delivery.py)."""
 
-    pages: int = 0  # of accepted attempts, each of which is a note
+    pages: int = 0  # notes with accepted attempts
     accepted: list[Accepted] = field(default_factory=list)  # the attempts after those of the pages
     checked: list[list[str]] = field(default_factory=list)  # steps of mode `test` that passed last, and their commands
     step: str = ""
@@ -161,7 +161,7 @@ class CreatedFiles(Part):
 class Reproduced(Part):
     """The findings of the first step at the plan's base (tasks/features/baseline/reproduction.py)."""
 
-    red: list[str] = field(default_factory=list)  # the notes of checks that nobody asked for
+    red: list[str] = field(default_factory=list)  # the notes of added checks
     not_run: list[list[str]] = field(default_factory=list)  # such notes, with the command and why it could not run
     passed: bool = False  # whether the goal's failing tests passed each time
 
@@ -204,8 +204,8 @@ class IntegrityFound(Part):
     BY_STEP = ("refused", "asked")
 
     refused: dict[str, int] = field(default_factory=dict)  # step -> how often
-    asked: dict[str, str] = field(default_factory=dict)  # step -> digest of what a person is asked about
-    told: list[list[Any]] = field(default_factory=list)  # step, action, kind, path, line, what; the last ones
+    asked: dict[str, str] = field(default_factory=dict)  # step -> digest of the change that a person is asked about
+    told: list[list[Any]] = field(default_factory=list)  # step, action, kind, path, line, finding; the last ones
 
     @property
     def doubt(self) -> str | None:
@@ -262,7 +262,7 @@ class Reruns(Part):
     """The steps that were run again because of flaky tests (tasks/features/flaky_tests.py)."""
 
     landed: dict[str, int] = field(default_factory=dict)  # step -> when a change had landed last before, ms
-    flaky: list[str] = field(default_factory=list)  # tests that a mend found to pass without a change
+    flaky: list[str] = field(default_factory=list)  # tests that passed after a repair step without a change
 
 
 @dataclass(slots=True)

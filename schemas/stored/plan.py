@@ -28,9 +28,9 @@ class PlanHead:
     seed: str  # leases of this plan are made from it
     context: dict[str, Any]  # repo, base_sha, failing tests and digests of instructions, as every spec has them
     limits: dict[str, int | None]
-    approvals: list[str] = field(default_factory=list)  # risk levels at which a step waits for a person
+    approvals: list[str] = field(default_factory=list)  # a person approves steps at these risk levels
     tightened: list[str] | None = None  # an operator left only these files
-    policy_version: int = 1  # of the tables by which the plan was made, and goes on
+    policy_version: int = 1  # of the rules for its creation and all later decisions
     tools: list[dict[str, Any]] = field(default_factory=list)  # contracts of an operator that it rests on
     streak: str | None = (
         None  # counters, with blanks between, of those that plans leave to each other: how many failed in a row
@@ -38,7 +38,7 @@ class PlanHead:
     # Left out of the record where there is none.
     traceparent: str | None = None  # of the trace that the plan belongs to
     policy: str | None = None  # the digest of the policy that the plan was made under, and goes on under
-    cache: list[Any] | None = None  # what it has to do with the plan cache, see tasks/plan/cached_draft.py
+    cache: list[Any] | None = None  # its use of the plan cache, see tasks/plan/cached_draft.py
     learned: dict[str, int] | None = None  # tokens of an attempt by mode and queue, see tasks/features/estimates.py
     forbidden: list[str] | None = None  # names, of an operator's own list, that patterns of its steps mean nothing of
     tested: bool | None = None  # whether its first steps run tests after a change
@@ -82,16 +82,16 @@ class PlanRecord(FeatureParts):
     counts: dict[str, int]
     times: dict[str, int]
     revision: int
-    paused: str = ""  # by whom and why, by a command about this plan
+    paused: str = ""  # the person and the reason, of a command about this plan
     paused_until: int = 0  # ms; 0 for until it is resumed
-    held: str = ""  # why it starts nothing, by what is wider than this plan
+    held: str = ""  # why it starts nothing, by a wider hold
     wake: int = 0  # when the plan's timer runs out, ms; 0 for none
     waits: dict[str, int] = field(default_factory=dict)  # step -> until when a person may approve it, ms
     backoffs: dict[str, int] = field(default_factory=dict)  # step -> when its next attempt may start, ms
     commands: list[str] = field(default_factory=list)  # the last commands that were obeyed, by id
-    warned: list[str] = field(default_factory=list)  # budgets of which an event has said that they run low
-    question: dict[str, Any] | None = None  # what a person is asked: kind, questions, asked and until in ms
-    strategy_state: bytes = b""  # what the strategy of a plan that unfolds keeps, as JSON; read by those plans alone
+    warned: list[str] = field(default_factory=list)  # budgets that an event has reported as low
+    question: dict[str, Any] | None = None  # the open question: kind, questions, asked and until in ms
+    strategy_state: bytes = b""  # the state of an expanding plan's strategy, as JSON; only such plans read it
     halt: dict[str, Any] | None = None
     # What every outcome changes is read at once; `parts` has the others, as stored until one is asked for.
     log: LogHead = field(default_factory=LogHead)

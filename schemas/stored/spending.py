@@ -20,4 +20,4 @@ class Spending(Part):
     spenders: dict[str, list[Spender]] = field(default_factory=dict)  # budget -> who used most of it
     cut_short: Usage = field(default_factory=dict)  # by how much attempts were given less than was expected
     unbooked: int = 0  # tokens beyond the limit
-    cost: int | None = None  # of the attempts, as controllers say, in millionths of a dollar
+    cost: int | None = None  # of the attempts, by reports of controllers, in millionths of a dollar

@@ -164,9 +164,9 @@ class Changeset:
     kept: list[KeptChange] = field(default_factory=list)
     claims: list[ClaimChange] = field(default_factory=list)
     lists: list[str] = field(default_factory=list)  # of plans: all that the plan is in now; none: those that it was in
-    sum: EndSum | None = None  # of a plan that ends: what it adds to the sums of its tenant and repository
-    failures: list[tuple[str, CountedFailure]] = field(default_factory=list)  # series, and what is counted of it
-    probe: tuple[str, ProbeNews] | None = None  # the same, and what became of the step that it let through
+    sum: EndSum | None = None  # of a plan that ends: its figures for the sums of its tenant and repository
+    failures: list[tuple[str, CountedFailure]] = field(default_factory=list)  # series, and the failure to count in it
+    probe: tuple[str, ProbeNews] | None = None  # series, and the result of the probe
     settles: str = ""  # the verdict of its goal, where that waited for an answer
     verdicts: list[Verdict] = field(default_factory=list)
 

@@ -112,7 +112,7 @@ class Snapshot:
     leases: dict[str, Lease] = field(default_factory=dict)
     knows_leases: bool = False  # whether the leases were read
     standing: StandingCommand | None = None
-    grants: Mapping[str, Grant] = field(default_factory=dict)  # scope -> what is left; without it there is no limit
+    grants: Mapping[str, Grant] = field(default_factory=dict)  # scope -> its grant; without one there is no limit
     notes: dict[str, bytes] = field(default_factory=dict)  # notes that were asked for; b"" for one that does not exist
     full: Collection[str] = ()  # queues that take no more specs for now
     paused_queues: Mapping[str, StandingCommand] = field(default_factory=dict)  # their steps do not start

@@ -43,7 +43,7 @@ class Seen(NamedTuple):
     flips: int = 0
     signature: str = ""  # of the failure
     quiet: bool = False  # nothing happened that could make a rule fire
-    repeated: str = ""  # the digest of its change, where the attempt was told that this had failed
+    repeated: str = ""  # the digest of its change, if the attempt knew it as a failed one
     turned: bool = False  # its verification failed last, on the same tree, and passes now
 
 

@@ -75,7 +75,7 @@ class Recall:
     switch: str  # of PlanSeed: 0 where nothing is read
     kept_as: Literal["counters", "kept", "list"]  # a hash of counters, another hash, or a list
     where: Callable[[Goal], str | None]  # the name of the key
-    read: Callable[[Any, Goal, int], Any]  # its fields, or what the list has, at a time in ms
+    read: Callable[[Any, Goal, int], Any]  # from the key's fields or list, at a time in ms
     begin: Callable[[PlanRecord, Any], None]
     known: Callable[[PlanRecord], Any]
 

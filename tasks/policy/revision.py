@@ -41,7 +41,7 @@ class Revision:
     step: PlannedStep
     before: PlannedStep | None
     strategies: tuple[str, ...]
-    parts: tuple[PlannedStep, ...] = ()  # of what the step was to do: they go before it, one after the other
+    parts: tuple[PlannedStep, ...] = ()  # of the step's change: they go before it, in sequence
 
     def diff(self, was: PlannedStep) -> dict[str, Any]:
         """Return the changed fields, each with its old and new value, and the id of the inserted step."""

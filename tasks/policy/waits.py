@@ -230,7 +230,7 @@ def wall_clock_ends(plan: PlanRecord) -> int | None:
 
 
 def count_outages(unit: UnitOfWork, clocks: Clocks) -> None:
-    """Exclude time without sweeps from the wall clock; time in a stop of the clock is not excluded twice."""
+    """Exclude the time without sweeps from the wall clock, except time in a stop of the clock."""
     times = unit.plan.times
     new = clocks.down - times.get("down", 0)
     if new <= 0:

@@ -44,7 +44,7 @@ class Finding(NamedTuple):
     lines: int
     head: str | None  # of the last line; None where there is a fault
     fault: Fault | None = None
-    tied: int = 0  # the line up to which the anchor ties all of them
+    tied: int = 0  # the anchor ties all lines up to this one
 
     @property
     def result(self) -> str:

@@ -269,7 +269,7 @@ class LogSign(StrEnum):
     REPAIRABLE = "repairable"
     BUILD = "build"
     DEPENDENCY = "dependency"
-    SILENT = "silent"  # a log that says nothing
+    SILENT = "silent"  # a log without a known sign
 
 
 _SIGNS = tuple(each.signs for each in TOOLCHAINS)

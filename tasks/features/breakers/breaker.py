@@ -130,10 +130,10 @@ class What(StrEnum):
     """The next action about a breaker."""
 
     NOTHING = "nothing"  # nothing counts any more
-    WEIGH = "weigh"  # enough failed alike: it trips, unless what else became of the plans weighs against it
+    WEIGH = "weigh"  # enough failed alike: it trips, unless other ends of the plans count against it
     TRIP = "trip"
     REMIND = "remind"  # the plans of the repository, of the pause or of its end
-    FORGET = "forget"  # a person has lifted the pause, or all was told of its end
+    FORGET = "forget"  # a person has lifted the pause, or its end was reported
     CHANGE = "change"
     GIVE = "give"  # a plan is to be chosen, which may start a step
     CLOSE = "close"

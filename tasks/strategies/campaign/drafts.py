@@ -48,7 +48,7 @@ from tasks.text.paths import clean
 from tasks.toolchain.catalogue import Catalogue
 
 ROOT = "/tasks"
-DRAFTING = "DRAFT"  # beside the eight phases of planning, where somebody else writes the tasks
+DRAFTING = "DRAFT"  # in addition to the eight phases of planning, if a drafter writes the tasks
 SKIPPED = "an operator skipped the draft"
 MAX_TOLD = 480  # characters of faults: a failure keeps 500
 MAX_PATH = 200  # characters of a file that is named

@@ -48,7 +48,7 @@ class Coherence:
 
     decision: CoherenceDecision
     triggers: tuple[Trigger, ...] = ()
-    sections: tuple[str, ...] = ()  # of the objective that say "or"; empty texts for all of it
+    sections: tuple[str, ...] = ()  # sections of the objective with an "or"; an empty text for all of it
     missing: tuple[MissingParents, ...] = ()
 
     @property

@@ -18,12 +18,12 @@ REPORTED = ("reason", "tried", "unknown", "discovery")  # of a task that is bloc
 
 
 class CandidateFile(Record):
-    """A candidate file, as much of it as a plan needs."""
+    """The facts of a candidate file that a plan needs."""
 
     path: str
     relevance: Relevance
     function: str = ""
-    first: int = 0  # line at which the first of its functions begins; 0: none is known
+    first: int = 0  # first line of the first of its functions; 0: unknown
     last: int = 0  # and the last
 
 
@@ -37,12 +37,12 @@ class Section(Record):
 class Choice(Record):
     """The sides of an "or" that are open, or those of them that a person chose."""
 
-    section: str = ""  # the heading below which it stands; empty for all of the objective
+    section: str = ""  # the heading above it; empty for all of the objective
     sides: tuple[str, ...] = ()
 
 
 class MissingParents(Record):
-    """What a task that the goal brings waits for though it is not there, and the task that is listed before it."""
+    """Unknown dependencies of a task that the goal brings, and the task listed before it."""
 
     seq: str
     names: tuple[str, ...]
@@ -50,17 +50,17 @@ class MissingParents(Record):
 
 
 class Knowledge(Record):
-    """All that planning goes by; an exploration and answers add to it."""
+    """All facts that planning uses; an exploration and answers add to it."""
 
     sections: int = 0
     headings: tuple[str, ...] = ()
     parts: tuple[Section, ...] = ()  # what `headings` are of
-    choices: tuple[Choice, ...] = ()  # the "or"s that nobody has decided yet
-    meant: tuple[Choice, ...] = ()  # what was chosen of others
+    choices: tuple[Choice, ...] = ()  # the open "or"s
+    meant: tuple[Choice, ...] = ()  # the chosen sides of others
     missing: tuple[MissingParents, ...] = ()  # of tasks that the goal brings
-    instead: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # what a person said of these tasks
+    instead: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # a person's dependencies for these
     framework: str = "none"
-    named: bool = False  # the goal says which framework it is
+    named: bool = False  # the goal names the framework
     confidence: float = 0.5
     idioms: Idioms = Idioms()
     language: str | None = None
@@ -73,25 +73,25 @@ class Knowledge(Record):
     tests: tuple[str, ...] = ()  # allowed test files that a person named
     test_pattern: str | None = None
     test_command: str | None = None
-    untested: bool = False  # a person said that there are no tests to write
-    confirmed: bool = False  # a person said which files are meant
+    untested: bool = False  # a person decided that there are no tests to write
+    confirmed: bool = False  # a person chose the files
     narrowed: bool = False  # and these are not all that the goal allows
 
 
 class CampaignTerms(Record):
-    """What the goal and the operator settled about how a campaign is planned."""
+    """The settings of the goal and the operator for planning a campaign."""
 
     drafter: str = "none"  # who writes its tasks; none: the templates
     attempts: int = 2  # at a draft: the first, and the repair
     reject: bool = False  # a campaign whose drafts are no use ends; else it gets the tasks of the templates
     clarifications: int = 5  # answers without PROCEED
-    replans: int = 1  # times that a campaign which is stuck is planned anew
+    replans: int = 1  # how often a stuck campaign is replanned
     quorum: int = 3  # modes of an exploration that must have come to something
     failures: int = 10  # remembered ones that count
 
 
 class Setback(Record):
-    """What blocked a task, for whoever does it again, or writes its tests again."""
+    """The cause of a task's block, for the controller that repeats it or writes its tests again."""
 
     task: str
     reason: str
@@ -104,7 +104,7 @@ class Setback(Record):
 
 
 class TaskProgress(Record):
-    """How far a task is, and which of its steps have not ended."""
+    """The progress of a task, and its steps that have not ended."""
 
     status: TaskStatus = TaskStatus.PENDING
     steps: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class TaskProgress(Record):
     before: Setback | None = None  # what blocked it the last time, or the task that its tests kept from passing
     rewritten: int = 0  # times that its tests came again because of another task
     blocked_by: str | None = None
-    tool_calls: int | None = None  # that its controllers say they used, beside its budget
+    tool_calls: int | None = None  # reported by its controllers, next to its budget
     beyond_budget: int | None = None  # of these; None where there are none
 
 
@@ -127,9 +127,9 @@ class CampaignState(Record):
     made: int = 0  # steps so far
     waits: str | None = None  # for an exploration or a draft: the step; for a person: clarify or confirm
     rounds: int = 0  # answers of people so far
-    replans: int = 0  # times that it was planned anew
-    given: tuple[PlanTask, ...] = ()  # tasks that the goal brings, while a person is asked what they wait for
-    finding: tuple[str, ...] = ()  # tasks that only find out what blocked another one
+    replans: int = 0  # how often it was replanned
+    given: tuple[PlanTask, ...] = ()  # tasks of the goal, while a person is asked about their dependencies
+    finding: tuple[str, ...] = ()  # tasks that only find the cause of another one's block
     progress: dict[str, TaskProgress] = Field(default_factory=dict)
 
 

@@ -87,7 +87,7 @@ class StepFrame:
     suffix: str = ""  # of their ids, where tasks come again
     exploring: Collection[str] = ()  # tasks that only find something out
     before: Mapping[str, Setback] | None = None  # what blocked tasks that come again
-    waits: Mapping[str, Sequence[str]] | None = None  # what each task of the campaign waits for, those beside, too
+    waits: Mapping[str, Sequence[str]] | None = None  # the dependencies of every task of the campaign, repeated or not
     to_come: tuple[str, ...] = ()  # files that its BUILDs change: tests may import these before
 
 

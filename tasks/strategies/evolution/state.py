@@ -24,19 +24,19 @@ class Stage(StrEnum):
 
 
 class Progress(Record):
-    """How far the work has come, and what it came to, for the card of the commit."""
+    """The progress of the work, and its results for the card of the commit."""
 
     parts: dict[str, int] = Field(default_factory=dict)  # steps -> positions of those of the drafted plan
     fallback: tuple[str, ...] = ()  # steps that carry the fallback plan out
     left: tuple[str, ...] = ()  # steps that have yet to be done
-    commit: str | None = None  # the last one that a controller told
+    commit: str | None = None  # the last one that a controller reported
     files: tuple[str, ...] = ()  # that were changed
     titles: tuple[str, ...] = ()  # of the parts that are done
     evaluation: dict[str, float] = Field(default_factory=dict)
 
 
 class EvolutionState(Record):
-    """The state; `prompt` is dropped once it has been answered."""
+    """The state; `prompt` is dropped after its answer."""
 
     stage: Stage = Stage.DRAFTING
     attempts: int  # that the drafter has at the most

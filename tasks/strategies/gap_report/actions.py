@@ -42,7 +42,7 @@ class Remedy:
     actions: tuple[PlannedAction, ...]
     bounds: Bounds = NO_BOUNDS
     documents: tuple[ModuleDocument, ...] = ()
-    is_checked_first: bool = False  # nothing but a check can say what its files are
+    is_checked_first: bool = False  # only a check can find its files
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Verb:
 
     opening: re.Pattern[str]
     targets: Callable[[Gap, Inventory], tuple[str, ...]]
-    action: ActionType  # where nothing tells whether the files exist
+    action: ActionType  # if it is not known whether the files exist
     always: bool = False  # whether or not the files exist
     checks: bool = False  # a check finds them where nothing else does
 

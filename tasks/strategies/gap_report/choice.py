@@ -39,7 +39,7 @@ class Rules:
 
     by_file: bool = False
     only_exhausted: bool = False
-    checks: tuple[str, ...] | None = None  # ids of contracts, for Python; None: the goal says
+    checks: tuple[str, ...] | None = None  # ids of contracts, for Python; None: by the goal
     max_failures: int = MAX_FAILURES
     pause_after: int = 0
 

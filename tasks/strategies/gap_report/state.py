@@ -17,19 +17,19 @@ from tasks.toolchain.catalogue import Catalogue
 
 
 class IterationState(Record):
-    """The state of an iteration; once what was explored is patched it is empty."""
+    """The state of an iteration; it is empty after the explored files are patched."""
 
     failed: bool = False  # its gap did before, so that it is of high risk
     guidance: str | None = None
     protected: tuple[str, ...] = ()  # by the goal and by constraints
     judges: tuple[str, ...] | None = None  # files of tests; None: all
-    absent: tuple[str, ...] = ()  # sources that may be made, where the goal tells which files there are
+    absent: tuple[str, ...] = ()  # sources that may be created, if the goal has a listing
     checks: tuple[str, ...] = CHECKS  # names, see `checks.command_of`
     asked: tuple[str, ...] = ()  # those of them that the goal names
     tried: tuple[str, ...] = ()  # files that were patched in vain, once the cause is looked for elsewhere
     failure: dict[str, Any] | None = None  # what failed for good
     paused: bool = False  # a person has to let it begin
-    checking: int = 0  # which round of patches is next where a check says what fails; 0: none does
+    checking: int = 0  # the next round of patches, if a check finds the failures; 0: none does
     language: str | None = None  # the listing that it follows from is not kept
 
     @property

@@ -109,7 +109,7 @@ def _join(steps: Sequence[PlannedStep], iteration: Iteration) -> list[PlannedSte
 def _own_tests(iteration: Iteration) -> tuple[str, ...]:
     """Return the files of tests that a gap names, or that are to be deleted: their versions at the base do not judge.
 
-    Failing tests never belong to the plan.
+    Empty if the gap is about failing tests.
     """
     if is_about_tests(iteration):
         return ()

@@ -58,9 +58,9 @@ class WorkflowRow:
     leave: Leave
     phase: QrPhase | None = None  # of its gate
     reads_answer: bool = False  # its one step answers in `output`
-    schema: Callable[[Plan], Mapping[str, Any]] | None = None  # of what its steps answer
+    schema: Callable[[Plan], Mapping[str, Any]] | None = None  # of its steps' answers
     holds: tuple[str, ...] = ()  # the fields that no answer is without
-    again: Callable[[Turn, str], Turn] | None = None  # has its steps that failed tried again, as a person says
+    again: Callable[[Turn, str], Turn] | None = None  # tries its failed steps again, by a person's decision
 
 
 def planner_step(brief: Brief, change: Callable[[Turn], Turn] | None = None) -> WorkflowRow:

@@ -36,7 +36,7 @@ class ParsedDraft:
 
     steps: tuple[PlannedStep, ...]
     summary: str
-    notes: tuple[str, ...] = ()  # what was changed without asking
+    notes: tuple[str, ...] = ()  # changes without a question
 
 
 def parse(project: Project, output: Any, *, strict: bool, changes: bool) -> ParsedDraft | Refusal:

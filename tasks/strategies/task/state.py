@@ -18,7 +18,7 @@ class TaskState(Record):
     strict: bool = False
     changes: bool = True  # the goal asks for a change, not only for a look
     language: str | None = None  # the listing that it was read from is not kept
-    template: tuple[PlannedStep, ...] = ()  # what is used if the draft is of no use; none: then the plan halts
+    template: tuple[PlannedStep, ...] = ()  # the fallback for an unusable draft; empty: then the plan halts
     document: dict[str, Any] | None = None  # of the template
 
 
