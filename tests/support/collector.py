@@ -41,12 +41,12 @@ class Collector(ThreadingHTTPServer):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that have a program of ours export to here, soon after each span."""
+        """Return the variables that have one of our programs export here, soon after each span."""
         url = f"http://127.0.0.1:{self.server_port}"
         return {"PLANNER_TRACING": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
 
     def named(self, *begins: str) -> list[TakenSpan]:
-        """The spans whose names begin with one of these."""
+        """Return the spans whose names begin with one of these prefixes."""
         return [span for span in list(self.spans) if span.name.startswith(begins)]
 
     def take(self, body: bytes) -> None:

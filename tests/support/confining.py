@@ -124,7 +124,7 @@ def main(folder: Path, *, without_landlock: bool) -> None:
 
 
 def _has(process: Path, folder: Path) -> bool:
-    """Whether a process was started with the folder among its words, as the agent and all its forks were."""
+    """Return whether the folder is among the arguments of a process, as it is for the agent and all its forks."""
     with suppress(OSError):
         words = (process / "cmdline").read_bytes().split(b"\0")
         return HOSTILE.encode() in words and str(folder).encode() in words

@@ -58,7 +58,7 @@ def environment(llm: LlmServer, **more: str) -> dict[str, str]:
 
 
 def a_goal(**fields: Any) -> dict[str, Any]:
-    """Return a goal with a repository of its own, so that no two of these tests share files."""
+    """Return a goal for a new repository, so that no two of these tests share files."""
     return {**GOAL, **fields, "context": {**GOAL["context"], "repo": f"shop-{next(_numbers)}"}}  # type: ignore[dict-item]
 
 
@@ -67,7 +67,7 @@ def passing(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def begin(fleet: Fleet, llm: LlmServer, goal_id: str) -> str:
-    """Publish a goal whose draft does not come to an end; returns its plan once the drafter is asked."""
+    """Publish a goal whose draft does not end; return its plan once the drafter has been called."""
     body = {**a_goal(), "queue": fleet.queues[0], "goal_id": goal_id}
     fleet.redis.xadd(keys.GOALS, {"data": codec.dumps(body)})
     wait_until(lambda: llm.calls, what="the drafter is asked")
@@ -86,7 +86,7 @@ class Drafting:
             self.process = subprocess.Popen(command, env=variables, stdout=file, stderr=file)
 
     def ready(self) -> None:
-        """Wait until it consumes."""
+        """Wait until the worker consumes."""
         wait_until(
             lambda: self.process.poll() is not None or b'"ingress consumes"' in self.log.read_bytes(),
             timeout=60,
@@ -94,7 +94,7 @@ class Drafting:
         )
 
     def kill(self) -> None:
-        """End it as a lost machine ends it."""
+        """End the worker as the loss of its machine would."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(60)
 

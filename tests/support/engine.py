@@ -28,7 +28,7 @@ PLAIN, ORDINARY = "plain changes", "ordinary changes"
 
 @contextmanager
 def container(url: str, **settings: Any) -> Iterator[Container]:
-    """A worker's container, as its Celery tasks have them."""
+    """Yield the container of a worker, as its Celery tasks use it."""
     made = Container(Settings(redis_url=url, **settings))
     functions.load(made.client)
     made.goals.create_group()
@@ -39,7 +39,7 @@ def container(url: str, **settings: Any) -> Iterator[Container]:
 
 
 def create_group(here: Container, stream: str) -> None:
-    """Make the planner's group on a stream, as a worker does that reads there for the first time."""
+    """Create the planner's group on a stream, as a worker does before it first reads there."""
     Inbox(here.client, stream, "", here.name).create_group()
 
 
@@ -63,7 +63,10 @@ def a_goal(count: int = 2, **more: Any) -> dict[str, Any]:
 
 
 def plan(here: Container, redis: Redis, *published: dict[str, Any]) -> list[str]:
-    """Publish goals and decompose all that wait; returns the ids of all plans, these goals' last and in their order."""
+    """Publish goals and decompose all that wait.
+
+    Return the ids of all plans, with those of these goals last, in order.
+    """
     keys_of = []
     for goal in published:
         entry = publish(redis, goal)
@@ -81,9 +84,9 @@ def drain(here: Container) -> None:
 
 
 def calls_of(redis: Redis, here: Container, *answers: dict[str, bytes]) -> Counter[str]:
-    """Publish outcomes and have them applied; returns how often each function was called for that.
+    """Publish outcomes and apply them; return how often each Redis function was called for them.
 
-    Beside them are the changes that were committed: how many were PLAIN, and how many ORDINARY.
+    The counter also has the number of committed changes of each kind, PLAIN and ORDINARY.
     """
     for said in answers:
         redis.xadd(P0.outcomes, said)  # type: ignore[arg-type]
@@ -107,7 +110,7 @@ def calls_of(redis: Redis, here: Container, *answers: dict[str, bytes]) -> Count
 
 @contextmanager
 def at_work(here: Container) -> Iterator[None]:
-    """Apply outcomes as they come, while the block lasts."""
+    """Apply outcomes as they arrive, during the block."""
     over = threading.Event()
 
     def work() -> None:

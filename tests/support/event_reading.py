@@ -14,7 +14,7 @@ from schemas import codec
 from worker.store.keys import Partition
 
 PLAN = "plan_00-" + "0" * 31 + "1"
-SILENCE_S = 60.0  # of a stream that has comments alone: whoever waits for an event waits in vain
+SILENCE_S = 60.0  # of only comments in a stream, after which a wait for an event fails
 OTHER = "plan_01-" + "0" * 31 + "2"
 
 

@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def draft(prompt: str) -> dict[str, Any]:
-    """Plan what the prompt asks for, of the inspiration that it names last, by the schema that it holds."""
+    """Plan the prompt's task by its schema; the plan cites the last inspiration of the prompt."""
     files = re.findall(r"^\| - (\S+\.py)$", prompt, re.MULTILINE)
     learnt = re.findall(r"^\| Hash: (\S+)$", prompt, re.MULTILINE)[-1]
     block = int(re.findall(r"^BLOCK = (\d+)$", Path(files[0]).read_text(), re.MULTILINE)[0])
@@ -58,7 +58,10 @@ def draft(prompt: str) -> dict[str, Any]:
 
 
 def carry_out(actions: list[str], *, errs: bool) -> dict[str, Any]:
-    """Do what the last action says, which no cut hint has any more, and measure what comes of it."""
+    """Make the change of the last action and measure the result.
+
+    A hint that is cut off has lost its last action.
+    """
     found = re.fullmatch(r"In (\S+) replace `(.*)` with `(.*)`\.", actions[-1])
     assert found
     file = Path(found[1])

@@ -13,7 +13,7 @@ from tests.conftest import RunningWorker, connect, wait_until
 from tests.support import launch
 
 HASTE = {"worker.SWEEP_S": 0.5}  # what dead workers left is looked for more often than any test could wait
-NO_OWNERS = {"worker.LEASE_MS": 1}  # nobody owns a partition for longer than that: all work goes to the pools
+NO_OWNERS = {"worker.LEASE_MS": 1}  # the lease of a partition ends at once: all work goes to the pools
 STREAMS = frozenset({"planner:goals", "planner:{0}:outcomes"})
 
 
@@ -46,12 +46,12 @@ def hasty_worker(
 
 
 def consumes(worker: RunningWorker) -> bool:
-    """Whether a worker has begun to watch its streams."""
+    """Return whether a worker has begun to watch its streams."""
     return {record["stream"] for record in worker.logged("ingress consumes")} >= STREAMS
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all of its children, at once; two threads may do so at the same time."""
+    """Kill a process and all of its children at once; two threads may call this at the same time."""
     if process.poll() is None:
         with suppress(ProcessLookupError):  # `poll` returns None while another thread waits for the process
             os.killpg(process.pid, signal.SIGKILL)
@@ -72,5 +72,5 @@ def children(pid: int) -> list[int]:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped by a signal."""
+    """Return whether a signal has stopped a process."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"

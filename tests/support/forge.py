@@ -11,7 +11,7 @@ from typing import Any
 from worker.store import keys
 from worker.store.keys import Partition
 
-NESTED = "@nested {}@"  # what json cannot write in one go stands as such a word and is put in afterwards
+NESTED = "@nested {}@"  # placeholder of a value too deep for json, which is inserted later
 RAW = ("NaN", "-Infinity", "1e400", "01", '"\\ud800"', '"\\u0000"', "truefalse")
 ODD: tuple[Any, ...] = (
     *(None, True, -1, 0, 1.5, 2**31, 2**63, 10**30, "", " ", "0", "x" * 300, "\x00", "\u202e", "../..", "plan_zz-1"),

@@ -17,7 +17,11 @@ TOKEN = "ghp_a1b2c3d4e5f6a1b2c3d4e5f6"
 
 @dataclass
 class ForgeServer:
-    """What it was asked and has; `status` is what it answers instead, `opened` is called before it does."""
+    """The requests and the content of a forge.
+
+    If `status` is set, it is the status of every answer. The forge calls `opened` after it has opened a pull request
+    and before it answers.
+    """
 
     url: str = ""
     pull_requests: list[dict[str, Any]] = field(default_factory=list)

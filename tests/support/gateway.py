@@ -98,9 +98,9 @@ def running_gateway(
     may_fail: bool = False,
     **settings: Any,
 ) -> Iterator[Gateway]:
-    """Run a gateway on this port of this machine, or a free one, with the walls that `planner gateway` has.
+    """Run a gateway on a port of this machine, or a free one, with the same limits as `planner gateway`.
 
-    A test in which it logs an exception fails, unless it `may_fail`.
+    If it logs an exception, the test fails, unless it `may_fail`.
     """
     said = Settings(redis_url=redis_url, **{"stop_s": 1, **settings})
     listener = listen(port)

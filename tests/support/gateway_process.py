@@ -1,4 +1,4 @@
-"""Runs `planner gateway` as a process of its own."""
+"""Runs `planner gateway` in a separate process."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def started(url: str, *words: str, **more: str) -> subprocess.Popen[str]:
 
 @contextmanager
 def serving(url: str, *words: str, port: int = 0, **more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a gateway until the block ends; yields it and its address.
+    """Run a gateway until the block ends; yield it and its address.
 
-    It has to end well, unless it was killed, and its log may have no failure that nobody expected.
+    It must exit with success, unless it was killed, and its log may contain no unexpected failure.
     """
     process = started(url, "--port", str(port), *words, **more)
     assert process.stderr

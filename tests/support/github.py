@@ -35,7 +35,7 @@ class Runner:
     home: Path
     checkout: Path
     known: Mapping[str, str]
-    own: Mapping[str, str] = field(default_factory=dict)  # variables that the runner sets beside, such as for tokens
+    own: Mapping[str, str] = field(default_factory=dict)  # other variables of the runner, such as tokens
     log: dict[str, str] = field(default_factory=dict)  # what each step printed, by its name
 
     def __post_init__(self) -> None:

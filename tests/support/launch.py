@@ -106,7 +106,7 @@ def modules_with(path: str) -> list[ModuleType]:
 
 
 def _modules(home: str, name: str) -> Iterator[ModuleType]:
-    """Import what names `name` below `home`; to import all of it takes seconds, and a `__main__` would do its work."""
+    """Import the modules below `home` whose source contains `name`, and no `__main__`; to import all takes seconds."""
     top = import_module(home)
     yield top
     for found in pkgutil.walk_packages(getattr(top, "__path__", ()), home + "."):

@@ -17,7 +17,7 @@ import pytest
 
 VARIABLE = "STARTED_BY_TESTS_IN"  # what tests start inherits it, so that it is known even where its parent has ended
 ENDED = "ZX"  # states of a process: a zombie, and one that is gone
-GRACE_S = 10.0  # for what is about to end by itself
+GRACE_S = 10.0  # for processes that are about to end by themselves
 
 _folder = ""  # of this pytest's temporary files; VARIABLE has it
 _before = set[int]()  # the test began
@@ -96,7 +96,7 @@ def _left(running: set[int]) -> list[int]:
 
 
 def _is_ours(pid: int) -> bool:
-    """Whether a process lives that this test has started, or one that it has started; not those of longer fixtures."""
+    """Return whether a process is alive and descends from this test, and not from a fixture with a wider scope."""
     if not is_alive(pid):
         return False
     kept, ours = set[int]().union(*_kept.values()), False
@@ -109,7 +109,7 @@ def _is_ours(pid: int) -> bool:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
+    """Return whether a process runs; a zombie does not."""
     return _state(pid)[0] not in ENDED
 
 

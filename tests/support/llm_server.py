@@ -26,7 +26,7 @@ class Reply:
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
     error: str = "it broke"  # the message of a status that is not 200
-    tokens: tuple[int, int] | None = (30, 12)  # counted: of the prompt, of the answer; None: nobody counts
+    tokens: tuple[int, int] | None = (30, 12)  # of the prompt and of the answer; None: no usage is reported
     waits: bool = False  # until the server is told to go on
     cut_after: int | None = None  # pieces of a stream, or bytes of a body, after which the connection is lost
     finish: str = "stop"

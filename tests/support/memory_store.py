@@ -84,7 +84,7 @@ class MemoryStore:
         return self.keys.setdefault(key, Stream())
 
     def due(self) -> list[str]:
-        """The plans whose timer has run out."""
+        """Return the plans whose timer has run out."""
         return [plan for plan, at in self.hash(self.partition.timers).items() if at <= self.now]
 
     def claim(self, plan_id: str, step_id: str, controller: str = "ctl-1", ttl_s: int = 0) -> None:
@@ -103,7 +103,7 @@ class MemoryStore:
         return find_standing(self._records(), tenant, repo, created, self.now)
 
     def paused_queues(self) -> dict[str, StandingCommand]:
-        """The queues that are paused."""
+        """Return the standing pauses of queues, by queue."""
         return find_paused_queues(self._records(), self.now)
 
     def _records(self) -> dict[bytes, bytes]:
@@ -166,11 +166,11 @@ class MemoryStore:
         return view
 
     def claims(self, ask: ClaimsAsk, plan_id: str = "") -> FileClaims:
-        """What plans claim of a repository's files, as a decision is given it."""
+        """Return the claims of a repository's files in the short form that a decision gets."""
         return self.whole_claims(ask, plan_id).short_for(plan_id, ask.files)
 
     def whole_claims(self, ask: ClaimsAsk, plan_id: str = "") -> FileClaims:
-        """The same with everything that was read for it."""
+        """Return the claims of a repository's files with every file and plan that were read for them."""
         by_plan: dict[str, list[str]] = self.hash(self.partition.claims)
         for plan in [plan for plan in by_plan if not self._lives(plan)]:
             self.release(plan)
@@ -202,7 +202,7 @@ class MemoryStore:
                 yield each
 
     def _waits_of(self, plan_id: str) -> list[str]:
-        """The files that a plan waits for."""
+        """Return the files that a plan waits for."""
         name, *files = self.hash(self.partition.claims).get(plan_id, [""])
         claims = self.hash(self.partition.claims_of(name))
         return [file for file in files if f"?{plan_id}" in claims.get(file, "").split()]
@@ -372,7 +372,7 @@ class MemoryStore:
                 self._wake_behind(known, me)
 
     def _is_claimed(self, plan_id: str, one: ClaimChange) -> bool:
-        """Whether others have claimed or given back a file since that was decided."""
+        """Return whether other plans have claimed or released a file since the decision about this claim."""
         claims = self.hash(self.partition.claims_of(one.repository)).get(one.file, "")
         if one.where == FIRST:
             return plan_of(claims.partition(" ")[0]) != plan_id

@@ -75,7 +75,7 @@ class Observed:
         return api_keys.add(self.redis, ApiKey(key_id=f"{next(self._numbers):012x}", rights=(Right.VIEWER,)))
 
     def live(self) -> None:
-        """Have something of everything happen once, as on an ordinary day."""
+        """Have every common event happen once, as on an ordinary day."""
         self.complete(3)
         self.complete(2, fails="COMPILATION_ERROR")
         self.halt()
@@ -187,7 +187,7 @@ class Observed:
         self._server.kill()
 
     def answers(self) -> bool:
-        """Whether the gateway does."""
+        """Return whether the gateway answers."""
         with suppress(httpx.TransportError):
             return self.http("GET", "/healthz").status_code == 200
         return False

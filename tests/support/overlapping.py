@@ -48,7 +48,7 @@ class Neighbours:
         tenant: str = "acme",
         delivery: Mapping[str, bool] | None = None,
     ) -> Running:
-        """Begin a plan; one of several steps has them all at once."""
+        """Begin a plan that may do up to eight steps at once."""
         name = plan_id(len(self.plans) + 1)
         kind = {"kind": "campaign", "draft": {"state": {}, "document": {"kind": "test"}}, "files": FILES}
         plan = Running(
@@ -71,7 +71,7 @@ class Neighbours:
         return goes_on(*steps) if steps else None
 
     def succeed(self, plan: Running, step: str, adds: Sequence[PlannedStep] = ()) -> None:
-        """Have an attempt succeed, and the plan grow by it."""
+        """Report an attempt's success, which adds steps to the plan."""
         if adds:
             self.grows[plan.plan_id, step] = adds
         plan.report(a_report(step, 1, plan.active[step].lease))
@@ -111,7 +111,7 @@ class Neighbours:
 
     @property
     def claimed(self) -> dict[str, str]:
-        """Who claims each file, in order."""
+        """Return the plans that claim each file, in order."""
         return {file: claims for file, claims in self.claims().files.items() if file}
 
     def left(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ seen: Counter[str] = Counter()  # how many of the outcomes of this process were 
 
 
 def hot_plan(held: HeldPlan, policy: Policy = BUILT_IN) -> HotPlan:
-    """The plan as a worker keeps it that has just read it."""
+    """Return the plan as a worker caches it after it has read all of it."""
     ready = sorted(held.ready, key=lambda step: (held.ready[step], step))
     plan = HotPlan.load(
         held.plan_id,
@@ -48,7 +48,7 @@ def hot_plan(held: HeldPlan, policy: Policy = BUILT_IN) -> HotPlan:
 
 
 def part_of(held: HeldPlan, ahead: int, policy: Policy = BUILT_IN) -> HotPlan | None:
-    """The part of a plan as a worker keeps it that has just read so many steps ahead; as prefetch.lua has it."""
+    """Return the plan as a worker caches it after it has read `ahead` steps in advance, as prefetch.lua does."""
     if held.todo or not held.active:
         return None
     ends = len(held.active)
@@ -85,7 +85,7 @@ def part_of(held: HeldPlan, ahead: int, policy: Policy = BUILT_IN) -> HotPlan | 
 
 
 def held_on(redis: Redis, partition: Partition, plan_id: str) -> HeldPlan:
-    """All that a server has stored of a plan."""
+    """Return all data that a server stores of a plan."""
     k, client = partition.plan(plan_id), cast("Any", redis)
     fields, steps, status, active = (
         {name.decode(): raw for name, raw in client.hgetall(key).items()}
@@ -115,7 +115,7 @@ def _encoded(fields: dict[str, bytes]) -> list[tuple[bytes, bytes]]:
 
 
 def strict(report: Report, plan: HotPlan, entry: str) -> PlainReport | None:
-    """The report in the strict form, as far as it has one: its plan, its attempt and its lease are named within it."""
+    """Return the report in its strict form, which names its plan, attempt and lease; None if it has no such form."""
     live = plan.active.get(report.outcome.step_id)
     if live is None:
         return None
@@ -163,7 +163,7 @@ def compare(held: HeldPlan, report: Report, entry: str, now: int, policy: Policy
 
 
 def as_changeset(change: PlainChange) -> Changeset:
-    """The same writes as an ordinary decision lays them out."""
+    """Return the same writes in the form of an ordinary decision."""
     statuses = {change.step_id: change.status, **dict(change.statuses)}
     statuses |= {start.step_id: start.status for start in change.starts}
     started = [(event_type("step.started"), start.event) for start in change.starts]
@@ -202,7 +202,7 @@ def written(change: Changeset) -> dict[str, Any]:
 
 
 def state_of(plan: HotPlan) -> dict[str, Any]:
-    """All of a plan, to be compared."""
+    """Return all data of a plan, for a comparison."""
     return {
         "record": _record(plan),
         "steps": {name: (step.spec, step.status.encode(), [*step.texts]) for name, step in plan.steps.items()},

@@ -91,14 +91,14 @@ def a_step(
 
 
 def a_check(step_id: str, *after: str, commands: tuple[str, ...] = ("pytest",), **fields: Any) -> PlannedStep:
-    """A step of mode `test` that runs `commands` after the steps `after`."""
+    """Return a step of mode `test` that runs `commands` after the steps `after`."""
     tools = tuple(map(CATALOGUE.match, commands))
     spec = {"mode": Mode.TEST, "controller_task_spec": ControllerTaskSpec(type=StepType.TEST)}
     return a_step(step_id, *after, files=(), tools=tools, **fields).model_copy(update=spec)
 
 
 def some_steps(count: int, *after: str, **fields: Any) -> list[PlannedStep]:
-    """Steps s-0, s-1, ... that all wait for the same."""
+    """Return steps s-0, s-1, ... that all wait for the steps `after`."""
     return [a_step(f"s-{number}", *after, **fields) for number in range(count)]
 
 
@@ -142,13 +142,13 @@ def a_plan(
     draft: Any = MappingProxyType({}),  # more of its Draft
     **limits: Any,
 ) -> list[Changeset]:
-    """The commits that create a plan of these steps, made with this catalogue."""
+    """Return the commits that create a plan of these steps with this catalogue."""
     made = Draft(steps, tools=keep_contracts(catalogue, steps), **draft)
     return list(goals.accept(replace(a_plan_seed(plan, version, now), **born), a_goal(**limits), made))
 
 
 def a_report(step_id: str, attempt: int | None = None, lease: str | None = None, **said: Any) -> Report:
-    """A success, unless `said` has it otherwise."""
+    """Return a report of success, with the fields `said` changed."""
     raw = codec.dumps({"step_id": step_id, "success": True, **said})
     digest = blake2b(raw, digest_size=9).hexdigest()
     return Report(Outcome.model_validate_json(raw), attempt, lease, raw, digest)
@@ -238,14 +238,17 @@ class Running:
         return verdicts
 
     def _is_alone(self) -> bool:
-        """Whether nothing around the plan has a part in its decisions, so that one may be plain."""
+        """Return whether no standing command, paused queue, budget or lack of memory affects the plan's decisions.
+
+        Only then may a decision be plain.
+        """
         head = self.record.head
         stands = self.store.standing(head.tenant, head.repo, self.record.times["created"])
         budgets = self.store.hash(self.keys.plan).get("quota")
         return not (stands or self.store.paused_queues() or budgets or self.short_of_memory)
 
     def sweep(self) -> None:
-        """Look at the plan if its timer has run out."""
+        """Sweep the plan if its timer has run out."""
         if self.plan_id in self.store.due():
             self.look()
 
@@ -265,7 +268,7 @@ class Running:
         self._decide(lambda view: commands.apply(view, [order]), Ask(self.plan_id, steps, leases=True))
 
     def rest(self) -> None:
-        """Let the time pass that steps wait before they are tried again."""
+        """Let the time pass that steps wait before their next attempt."""
         if backoffs := self.record.backoffs:
             self.store.wait(max(0, max(backoffs.values()) - self.store.now))
             self.sweep()
@@ -302,7 +305,7 @@ class Running:
             decision, ask = (lambda view: outcomes.apply(view, ())), Ask(self.plan_id, page=page)
 
     def named(self, missing: NeedsSteps) -> list[str]:
-        """The steps that a decision needs, as the engine finds them."""
+        """Return the steps that a decision needs, as the engine finds them."""
         every = self.store.hash(self.keys.status) if EVERY_STEP in missing.step_ids else ()
         return sorted((missing.step_ids - {EVERY_STEP, LEASES}).union(every))
 
@@ -351,11 +354,11 @@ class Running:
 
     @property
     def specs(self) -> list[dict[str, Any]]:
-        """What waits in the default queue."""
+        """Return the specs in the default queue."""
         return self.waiting("default")
 
     def waiting(self, queue: str) -> list[dict[str, Any]]:
-        """What waits in a queue."""
+        """Return the specs in a queue."""
         entries = self.store.stream(PARTITION.steps(queue)).entries.values()
         specs = [codec.loads(fields[b"data"]) for fields in entries]
         undeclared = {name for spec in specs for name in spec["context"]} - StepContext.model_fields.keys() - {"memory"}

@@ -93,9 +93,9 @@ class Prometheus:
 
 @contextmanager
 def scraping(directory: Path, targets: Mapping[str, str], key: str, hold: str = "1s") -> Iterator[Prometheus]:
-    """Run Debian's Prometheus with the example's configuration, but this target of each job, this key, and often.
+    """Run Debian's Prometheus with the example's configuration, and with these targets, this key and short intervals.
 
-    The rules are those of the documentation, but what has to last for minutes there has to last for `hold` here.
+    The rules are those of the documentation, but each condition must last for `hold` instead of minutes.
     """
     directory.mkdir()
     config = yaml.safe_load(CONFIG.read_text())

@@ -23,7 +23,7 @@ class Call(NamedTuple):
 
     @property
     def said(self) -> dict[str, Any]:
-        """The JSON object in the body."""
+        """Return the JSON object of the body."""
         found: dict[str, Any] = codec.loads(self.body)
         return found
 
@@ -46,7 +46,7 @@ class Receiver:
     raw: Callable[[], Iterator[bytes]] | None = None
 
     def types(self) -> list[str]:
-        """The event type of each message."""
+        """Return the event type of each message."""
         return [call.said["type"] for call in self.calls]
 
 

@@ -19,7 +19,7 @@ def all_of(client: Redis) -> tuple[dict[bytes, bytes], Any]:
 
 
 def url_of(client: Redis) -> str:
-    """The URL of a client's server."""
+    """Return the URL of a client's server."""
     options = client.connection_pool.connection_kwargs
     return f"redis://{options['host']}:{options['port']}/0"
 

@@ -33,7 +33,7 @@ def run(plan: Running, doings: list[Any]) -> None:
                 told = {**said[0], "metrics": said[1], "diff_hash": f"{number % 3:032x}", "controller": f"c-{number}"}
                 steps = [step] if what == "report" else sorted(plan.active)
                 live = [(each, plan.active[each]) for each in steps]
-                lease = number % 2  # half of them tell no lease, which counts as long as nobody has claimed the attempt
+                lease = number % 2  # half have no lease: valid until a controller claims the attempt
                 plan.report(*[a_report(each, one.attempt, one.lease if lease else None, **told) for each, one in live])
 
 
@@ -53,7 +53,7 @@ def _specs(plan: Running) -> list[bytes]:
 
 
 def everything(plan: HeldPlan) -> dict[str, Any]:
-    """All that is kept of the plan but for its timer, and the entries of its specs."""
+    """Return all stored data of the plan except its timer and the entries of its specs."""
     fields = dict(plan.fields)
     live = codec.loads(fields.pop("live"))
     for name in ("lock", "version"):  # commits behind the last line moved nothing

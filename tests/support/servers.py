@@ -31,10 +31,10 @@ RESEND_S = 1.0
 
 
 class Server:
-    """A server on a port of its own that keeps its data over restarts, also when it is killed.
+    """A server on its own port that keeps its data over restarts, also after a kill.
 
-    What it has acknowledged is in the kernel's hands by then. `fsync` says when the kernel writes it to the disk: that
-    would be shown by a machine that fails alone, and on a slow disk all commands wait for it.
+    The kernel has every acknowledged write by then. `fsync` sets when the kernel writes to the disk. Only the failure
+    of a whole machine would show a difference, and on a slow disk all commands wait for it.
     """
 
     def __init__(self, directory: Path, *options: str, fsync: str = "no") -> None:

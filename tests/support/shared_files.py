@@ -16,9 +16,9 @@ ENDS = {event_type(f"plan.{end}").encode() for end in ("completed", "halted", "r
 
 
 def shared_files(redis: Redis) -> int:
-    """Walk through the events, in the order of the commits: a file is one plan's from its first attempt to its end.
+    """Check that no two plans worked on a file at once, by the events in the order of their commits.
 
-    Returns how many plans were held for a file.
+    A plan uses a file from its first attempt until its own end. Return the number of plans that were held for a file.
     """
     holders: dict[tuple[str, str], str] = {}
     waited: set[str] = set()

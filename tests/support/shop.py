@@ -36,7 +36,7 @@ class Shop:
         )
 
     def take(self) -> list[dict[str, Any]]:
-        """Take the steps that were handed out meanwhile."""
+        """Return the steps that were handed out since the last call."""
         found = self.redis.xreadgroup(CONTROLLERS, "fleet", {HOME.steps("default"): ">"}, count=1000) or []
         return [codec.loads(fields[b"data"]) for _, entries in found for _, fields in entries]
 
@@ -72,7 +72,7 @@ class Shop:
         self.planner.container.context(0).engine.sweep("here")
 
     def pause(self, tenant: str = "default", repo: str = REPO) -> dict[str, Any] | None:
-        """The pause of the repository by its breaker."""
+        """Return the breaker's pause of the repository, or None."""
         raw = self.redis.hget(HOME.scopes, name_pause(tenant, repo))
         found: dict[str, Any] | None = codec.loads(raw) if raw else None
         return found
@@ -85,7 +85,7 @@ class Shop:
             self.redis.zadd(HOME.breakers_due, {series: 1})
 
     def let_through(self) -> dict[str, Any]:
-        """Have a step let through as soon as may be; returns it, and holds that it is the only one."""
+        """Have the breaker let a step through as soon as possible; check that it is the only one, and return it."""
         found: list[dict[str, Any]] = []
 
         def looked() -> bool:

@@ -93,7 +93,7 @@ def modules_of(feature: Feature) -> list[Path]:
 
 
 def halts() -> set[str]:
-    """Return the rules by which decisions outside the table of rules halt a plan."""
+    """Return the halting rules of decisions outside the table of rules."""
     nodes = (node for path in (ROOT / "tasks").rglob("*.py") for node in _nodes(path))
     return {word for node in nodes for word in (_halts(node) if isinstance(node, ast.Call) else _fires(node))}
 
@@ -107,7 +107,7 @@ def _fires(node: ast.AST) -> Iterator[str]:
 
 
 def _halts(call: ast.Call) -> Iterator[str]:
-    """The rule of a call that halts, or of an unfolding that does."""
+    """Yield the rules of a call to `halt`, or of an expansion with the argument `halt`."""
     if _name(call) == "halt" and len(call.args) > 1:
         yield from _words(call.args[1])
     for keyword in call.keywords:

@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas.stored.step import TEXTS, read_texts, unpack_step
 
-BESIDE = ">=#"  # begins what stands there beside the steps: windows, notes, texts
+BESIDE = ">=#"  # the first character of fields that are no steps: windows, notes, texts
 
 
 def facts_of(fields: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:

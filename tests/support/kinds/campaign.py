@@ -31,7 +31,7 @@ def candidate(path: str, relevance: str = "high", *lines: int) -> dict[str, Any]
 
 
 def an_exploration(*candidates: dict[str, Any], **modes: Any) -> dict[str, Any]:
-    """One that lets a plan be made at once, unless `modes` has it otherwise."""
+    """Return an exploration that permits a plan at once, unless `modes` replaces one of its parts."""
     shown = candidates or (candidate("src/auth.py", "high", 10, 40), candidate("src/api.py", "medium"))
     return {
         "structure": {"status": "ok", "test_pattern": "tests/test_*.py", "file_count": 12, "language": "python"},
@@ -65,7 +65,7 @@ def drafted(text: str = "Add sessions to the service", **fields: Any) -> Draft:
 
 
 def explored(*candidates: dict[str, Any], text: str = "Add sessions to the service", **fields: Any) -> Draft:
-    """The draft of a campaign that brings its exploration."""
+    """Return the draft of a campaign whose goal brings its exploration."""
     return drafted(text, exploration=an_exploration(*candidates), **fields)
 
 

@@ -163,7 +163,7 @@ class Play:
         self._keep(found.state, found.document, found.steps)
 
     def ready(self) -> list[str]:
-        """The steps whose dependencies have ended."""
+        """Return the open steps whose dependencies have ended."""
         return [name for name, step in self.open.items() if self.open.keys().isdisjoint(step.depends_on)]
 
 
