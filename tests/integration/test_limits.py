@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from redis import Redis
-from redis.exceptions import OutOfMemoryError
+from redis.exceptions import OutOfMemoryError, RedisError
 
 from tests.conftest import RunningWorker, wait_until
 from tests.support.engine import a_goal, container, create_group, drain, plan
@@ -155,6 +158,34 @@ def test_a_full_server_can_be_emptied(redis_url: str, roomy: Redis) -> None:
 def test_memory_without_a_limit_is_never_full(redis: Redis) -> None:
     assert ServerMemory(redis).share == 0
     assert ServerMemory(redis).takes_goals
+
+
+def test_a_look_at_the_memory_that_failed_is_made_again_at_once() -> None:
+    full = {"maxmemory": 100, "used_memory": 95}
+    here = ServerMemory(Mock(info=Mock(side_effect=[RedisError("away"), full])))
+    with pytest.raises(RedisError):
+        _ = here.takes_steps
+
+    assert not here.takes_steps
+
+
+def test_no_thread_decides_by_a_memory_of_which_the_first_look_has_no_reply_yet() -> None:
+    asked, answers = threading.Event(), threading.Event()
+
+    def info(_: str) -> dict[str, int]:
+        asked.set()
+        assert answers.wait(60)
+        return {"maxmemory": 100, "used_memory": 95}
+
+    here = ServerMemory(Mock(info=info))
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(lambda: here.takes_steps)
+        assert asked.wait(60)
+        second = threads.submit(lambda: here.takes_steps)
+        wait([second], 0.2)
+        answers.set()
+
+        assert [each.result(60) for each in (first, second)] == [False, False]
 
 
 def test_a_goal_over_its_size_is_refused_before_it_is_parsed(redis_url: str, redis: Redis) -> None:

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 from redis import Redis
+from redis.exceptions import ConnectionError as NoConnection
 
 from schemas import codec
 from tasks.routes import CALLBACKS, GOALS, OUTCOMES, UPKEEP
@@ -17,8 +18,10 @@ from tests.support.engine import a_goal, plan
 from tests.support.messages import answer, report, specs
 from tests.support.proxy import When, running_proxy
 from tests.support.stored import P0, stats, waiting
+from worker.engine.engine import Engine
 from worker.process import jobs, partition_engines
 from worker.process.hands import Hands
+from worker.process.idle_drain import MOST_AT_ONCE, IdleDrain, count_of
 from worker.process.ownership import Owner
 from worker.process.partition_engines import engine_of
 from worker.process.poller import Poller
@@ -30,7 +33,7 @@ from worker.store.keys import GROUP, Partition
 from worker.telemetry.outage import Outage
 
 WORK = Key(OUTCOMES.task, (0,))
-P1 = Partition(1)
+P1, P2 = Partition(1), Partition(2)
 
 
 @contextmanager
@@ -162,3 +165,114 @@ def test_a_group_that_is_lost_is_made_again_and_news_are_read(redis_url: str, re
         redis.xadd(P1.outcomes, {"data": codec.dumps({})})
 
         wait_until(lambda: redis.xlen(P1.outcomes) == 0, what="the outcome is read")
+
+
+def test_an_error_of_one_partition_keeps_no_outcome_of_another_one(redis_url: str, redis: Redis) -> None:
+    functions.load(redis)
+    redis.set(P0.commits, "no hash")  # each engine compares it first
+    with working(redis_url, Owner.HERE, partitions=2):
+        for _ in range(3):
+            redis.xadd(P1.outcomes, {"data": "{}"})
+            wait_until(lambda: redis.exists(P1.outcomes) and not redis.xlen(P1.outcomes), what="the outcome is read")
+        redis.delete(P0.commits)
+        redis.xadd(P0.outcomes, {"data": "{}"})
+
+        wait_until(lambda: not redis.xlen(P0.outcomes), what="the partition works again")
+
+
+@pytest.mark.parametrize("begins", ["before", "while it works"])
+def test_keys_of_another_type_stop_their_partition_alone(redis_url: str, redis: Redis, begins: str) -> None:
+    functions.load(redis)
+    streams = (P1.outcomes, P1.commands, P1.outbox)
+    odd = (*streams, P1.timers, P1.events)
+    if begins == "before":
+        for key in odd:
+            redis.set(key, "no stream")
+    with working(redis_url, Owner.HERE, partitions=3) as wakeups:
+        wait_until(lambda: redis.exists(P0.outcomes, P2.outcomes, P2.commands) == 3, what="the groups are there")
+        for key in odd if begins != "before" else ():
+            redis.set(key, "no stream")
+        for part in (P0, P2):
+            wakeups.send.reset_mock()
+            for stream in (part.outcomes, part.commands, part.outbox):
+                redis.xadd(stream, {"data": "{}"})
+            redis.zadd(part.timers, {"plan": 1})
+            wanted = {Key(task, (part.number,)) for task in (OUTCOMES.task, CALLBACKS.task, UPKEEP.task)}
+            wait_until(lambda: wanted <= {*woken(wakeups)}, what="wake-ups")  # noqa: B023 (at once)
+            wait_until(lambda: not redis.xlen(part.outcomes), what="outcomes are read")  # noqa: B023
+        redis.delete(*odd)
+        redis.xadd(P1.outcomes, {"data": "{}"})
+        redis.xadd(P1.commands, {"data": "{}"})
+
+        wait_until(lambda: Key(OUTCOMES.task, (1,)) in woken(wakeups), what="a wake-up")
+        wait_until(lambda: not redis.xlen(P1.outcomes), what="the outcome is read")
+
+
+def test_what_came_behind_a_lost_connection_in_one_reply_is_applied_at_once(
+    redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losing, apply = list[str](), Engine.apply
+
+    def apply_or_lose(engine: Engine, entries: Any, since: object) -> bool:
+        if losing and entries:
+            losing.clear()
+            raise NoConnection("reset by peer")
+        return apply(engine, entries, since)
+
+    functions.load(redis)
+    monkeypatch.setattr(Engine, "apply", apply_or_lose)
+    with working(redis_url, Owner.HERE, partitions=3), redis.pipeline(transaction=True) as pipeline:
+        for part in (P0, P1, P2):
+            redis.xadd(part.outcomes, {"data": "{}"})
+            pipeline.xadd(part.outcomes, {"data": "{}"})
+        wait_until(lambda: _read(redis, 3), what="each engine has compared the server")
+        losing.append("one reply")
+        pipeline.execute()
+
+        wait_until(lambda: not losing and _read(redis, 3), 15, "all of them are applied")
+
+
+def _read(redis: Redis, partitions: int) -> bool:
+    return not any(redis.xlen(Partition(number).outcomes) for number in range(partitions))
+
+
+def test_an_engine_that_fails_in_a_partition_of_another_worker_keeps_no_outcome_of_an_own_one(
+    redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, apply = {0: Owner.HERE, 1: Owner.HERE}, Engine.apply
+
+    def fail(engine: Engine, *args: Any) -> bool:
+        if not engine.store.partition.number:
+            raise OSError("the disk is full")
+        return apply(engine, *args)
+
+    functions.load(redis)
+    redis.xgroup_create(P0.outcomes, GROUP, id="0", mkstream=True)
+    monkeypatch.setattr(Engine, "apply", fail)
+    asked = Mock(side_effect=lambda number: owner[number])
+    with working(redis_url, asked, partitions=2):
+        redis.xadd(P0.outcomes, {"data": "{}"})
+        wait_until(lambda: redis.xpending(P0.outcomes, GROUP)["pending"], what="a read")
+        owner[0] = Owner.ELSEWHERE
+        asked.reset_mock()
+        wait_until(lambda: asked.call_count > 10, what="it goes round")
+        redis.xadd(P1.outcomes, {"data": "{}"})
+
+        wait_until(lambda: not redis.xlen(P1.outcomes), what="the outcome is read")
+
+
+def test_a_partition_with_large_entries_goes_to_the_pool_and_makes_no_later_read_smaller(
+    redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions.load(redis)
+    monkeypatch.setattr(Engine, "apply", Mock(return_value=False))
+    large, other = IdleDrain(P0), IdleDrain(P1)
+
+    assert large.take([(b"1-0", [b"data", bytes(1_000_000)])], large.look)
+    assert count_of([large, other]) < MOST_AT_ONCE
+    large.forget_sizes()
+    assert count_of([large, other]) == MOST_AT_ONCE
+
+
+def test_a_read_of_many_partitions_has_a_bounded_number_of_outcomes() -> None:
+    assert [count * count_of([Mock(count=MOST_AT_ONCE)] * count) for count in (1, 8, 64, 256)] == [64, 512, 512, 512]

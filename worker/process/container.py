@@ -40,7 +40,11 @@ from worker.webhooks.jobs import WebhookJobs
 
 
 class Container:
-    """The objects of one thread of one process; clients are not shared across threads."""
+    """The objects that the threads of one process share.
+
+    Several threads may use the clients, `memory`, `quota` and `policies` at once; one at a time uses the engine of a
+    partition (partition_engines.py).
+    """
 
     def __init__(self, settings: Settings, *, is_worker: bool = False) -> None:
         self.settings = settings

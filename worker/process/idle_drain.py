@@ -6,7 +6,7 @@ The way over the broker and the pool takes longer than the decision. Larger load
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tasks.routes import OUTCOMES
@@ -16,6 +16,9 @@ from worker.streams.inbox import BATCH_BYTES, StreamEntry
 from worker.telemetry.errors import reported_as
 
 MOST_AT_ONCE = 64  # outcomes of a read; where more wait the pool is asked
+READ_AT_ONCE = 512  # outcomes of a read of many partitions
+LEAST_AT_ONCE = 2  # of each partition, since a single one never shows a backlog
+LARGE = 16  # the pool is asked if a read may have no more outcomes, since they are large
 BUSY_S = 0.03  # after this time with more than one outcome in every read, the pool is asked
 SLOW_S = 0.1  # after this delay for other partitions, the pool is asked
 RETRY_S = 0.01  # until plans are looked at again that another worker has, or an engine that another thread has
@@ -56,7 +59,11 @@ class IdleDrain:
         self.finish()
         now = time.monotonic()
         is_busy = len(found) > 1 and now - self._busy_since > BUSY_S
-        return is_busy or len(found) == MOST_AT_ONCE or now - began > SLOW_S
+        return is_busy or len(found) == MOST_AT_ONCE or self.count <= LARGE or now - began > SLOW_S
+
+    def forget_sizes(self) -> None:
+        """Note that a read had nothing: the sizes of the entries before it say nothing of those to come."""
+        self.count = MOST_AT_ONCE
 
     def lose_reply(self) -> None:
         """Record that a reply was lost: its entries are pending, and the engine will read them again."""
@@ -75,6 +82,12 @@ class IdleDrain:
         self._read.clear()
         if not self.has_left:
             self.due_at = time.monotonic() + QUIET_S if is_fresh else float("inf")
+
+
+def count_of(drains: Collection[IdleDrain]) -> int:
+    """Return how many outcomes a read of these partitions asks for of each."""
+    share = max(LEAST_AT_ONCE, READ_AT_ONCE // max(1, len(drains)))
+    return min([MOST_AT_ONCE, share, *(drain.count for drain in drains)])
 
 
 def _entry(stream: str, entry_id: bytes, flat: Sequence[bytes] | None) -> StreamEntry:

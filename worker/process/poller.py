@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from redis import Redis
-from redis.exceptions import OutOfMemoryError, RedisError
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from worker.process import jobs
 from worker.process.blocking_read import BlockingRead
@@ -36,6 +36,7 @@ log = logging.getLogger("planner.ingress")
 BLOCK_MS = 200  # longest wait for news: also how late a due timer may be seen
 LOOK_S = 0.01  # between looks at whether a task of ours still runs
 SWEEP_S = 5.0  # between looks for entries of dead workers
+REFUSED_S = 2.0  # until the next look at a stream that the server refused
 WHOLE_S = 300.0  # approximate pause between sweeps of an idle partition
 ELSEWHERE_S = 0.05  # between checks whether another worker still owns a partition
 LATE_S = 0.5  # a wake-up of an own partition waits so long for a slot; no other worker does the work
@@ -69,6 +70,7 @@ class Poller(threading.Thread):
         self._ours: dict[str, Watch] = {}  # streams that this worker watches here
         self._left: list[Watch] = []  # streams that other workers watch
         self._open: dict[str, Watch] = {}  # of ours those that may have unread entries
+        self._refused: dict[str, float] = {}  # streams that the server refused, with the time of the next look
         self._late: dict[Key, float] = {}  # work that waits for a slot of the pool, with its start
         self._sorted = self._ticked = self._swept = self._beat = 0.0
         self._whole: dict[int, float] = {}  # when each partition was swept whole
@@ -106,7 +108,7 @@ class Poller(threading.Thread):
     def _watch(self, client: Redis, read: BlockingRead) -> None:
         self._ours, self._sorted, self._whole = {}, 0.0, {}
         streams = [watch.stream for watch in self._watches if not watch.is_read]
-        make_groups(client, streams)
+        self._make_groups(client, streams)
         for stream in streams:
             log.info("ingress consumes", extra={"stream": stream})
         while not self._ending.is_set():
@@ -114,7 +116,10 @@ class Poller(threading.Thread):
             self._sort()
             self._tick(client)
             self._look(client)
-            self._wait(client, read)
+            try:
+                self._wait(client, read)
+            except ResponseError as error:
+                self._look_again(client, error)
             self._store.ends("poller")
 
     def _owner(self, watch: Watch) -> Owner:
@@ -145,12 +150,15 @@ class Poller(threading.Thread):
 
     def _look(self, client: Redis) -> None:
         """Send wake-ups for the streams with unread entries, unless the work is in progress."""
+        self._refused = {stream: again for stream, again in self._refused.items() if again > self._beat}
         free = [
-            watch for watch in self._open.values() if not self._is_busy(watch.work, watch.stuck_s, self._owner(watch))
+            watch
+            for stream, watch in self._open.items()
+            if stream not in self._refused and not self._is_busy(watch.work, watch.stuck_s, self._owner(watch))
         ]
         for watch, found in zip(free, looks.unread(client, [watch.stream for watch in free]), strict=True):
             if found.last is None:
-                make_groups(client, [watch.stream])
+                self._make_groups(client, [watch.stream])
             if found.has_more or (watch.stream == GOALS and client.exists(GOALS_TURNS)):
                 self._wake(watch.work, watch.stuck_s, self._owner(watch))
             elif found.last is not None:
@@ -168,8 +176,22 @@ class Poller(threading.Thread):
             self._hear(found or ())
         if not read.streams:
             self._ending.wait(LOOK_S)
-        elif read.is_ready(LOOK_S if rest or self._open else BLOCK_MS / 1000):
+        elif read.is_ready(LOOK_S if rest or self._open.keys() - self._refused.keys() else BLOCK_MS / 1000):
             self._hear(read.receive())
+
+    def _look_again(self, client: Redis, error: ResponseError) -> None:
+        """Leave out the streams that the server refuses, and look at the others; raises the error if none is."""
+        if clients.concerns_server(error) or not self._make_groups(client, list(self._ours)):
+            raise error
+        for watch in self._ours.values():
+            watch.read_to = None
+        self._open = dict(self._ours)
+
+    def _make_groups(self, client: Redis, streams: Sequence[str]) -> bool:
+        """Make the groups that are missing; returns whether a stream is refused, which is left out for REFUSED_S."""
+        refused = make_groups(client, streams)
+        self._refused |= dict.fromkeys(refused, time.monotonic() + REFUSED_S)
+        return bool(refused)
 
     def _hear(self, reply: Iterable[Any]) -> None:
         """Send wake-ups for the streams with new entries, unless those were read meanwhile."""
@@ -242,12 +264,25 @@ class Poller(threading.Thread):
             self._hands.do(key)
 
 
-def make_groups(client: Redis, streams: Sequence[str]) -> None:
-    """Create the streams and our group on them, if they are missing."""
+def make_groups(client: Redis, streams: Sequence[str]) -> list[str]:
+    """Create the streams and our group on them, if they are missing.
+
+    Returns the streams that the server refuses, such as a key of another type. Raises the errors of a server that
+    serves no stream.
+    """
+    refused = []
     for stream, found in zip(streams, looks.unread(client, streams), strict=True):
-        if found.last is None:
+        if found.last is not None:
+            continue
+        try:
             with suppress(OutOfMemoryError):  # refused on a full server even where the group exists
                 Inbox(client, stream, "", "").create_group()
+        except ResponseError as error:
+            if clients.concerns_server(error):
+                raise
+            log.error("stream refused", extra={"stream": stream, "error": str(error)})
+            refused.append(stream)
+    return refused
 
 
 def _number(entry_id: bytes) -> tuple[int, int]:

@@ -10,6 +10,8 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from redis import Redis
@@ -19,7 +21,7 @@ from tasks.routes import OUTCOMES
 from worker.process import jobs
 from worker.process.blocking_read import BlockingRead
 from worker.process.hands import Hands
-from worker.process.idle_drain import MOST_AT_ONCE, IdleDrain
+from worker.process.idle_drain import IdleDrain, count_of
 from worker.process.ownership import Owner, Ownership
 from worker.process.partition_engines import consumer, forget_plans
 from worker.process.poller import BLOCK_MS, ELSEWHERE_S, LOOK_S, make_groups
@@ -49,6 +51,12 @@ class Seat:
         self.is_pools = False  # whether the pool had the work at the last look
         self.failures = 0  # in a row
         self.again = 0.0  # when it is read next, after a failure
+        self.is_refused = False  # whether the server refused to read its stream
+
+    def fail(self) -> None:
+        """Count a failure, and have it wait for longer after each."""
+        self.again = time.monotonic() + pause(self.failures)
+        self.failures += 1
 
 
 class Reader(threading.Thread):
@@ -108,7 +116,7 @@ class Reader(threading.Thread):
             self._ending.wait(pause(failures - 1) if failures else 0)
 
     def _read_on(self, client: Redis, read: BlockingRead) -> None:
-        make_groups(client, list(self._seats))
+        self._make_groups(client, list(self._seats))
         for stream in self._seats:
             log.info("ingress consumes", extra={"stream": stream})
         try:
@@ -129,7 +137,7 @@ class Reader(threading.Thread):
 
     def _round(self, client: Redis, read: BlockingRead) -> None:
         """Process each partition once, and wait for new entries of those that belong to this thread."""
-        self._beat = time.monotonic()
+        self._note_beat()
         ours = self._own()
         busy = self._wakeups.under_way(OUTCOMES.task) | self._hands.keys(OUTCOMES.task)
         seats = {
@@ -152,10 +160,13 @@ class Reader(threading.Thread):
         elif read.is_ready(LOOK_S if is_waiting else BLOCK_MS / 1000):
             self._take(self._receive(client, read), self._since)
 
+    def _note_beat(self) -> None:
+        self._beat = time.monotonic()
+        self._ownership.note_watched()
+
     def _own(self) -> dict[str, Seat]:
         """Return the partitions that this worker owns. For others, only entries that were read already are applied."""
         owners, ours, is_left = self._ownership.all(), dict[str, Seat](), jobs.is_some_left()
-        self._ownership.note_watched()
         for stream, seat in self._seats.items():
             owner = owners.get(seat.number, Owner.NOBODY)
             if owner is Owner.HERE:
@@ -164,8 +175,8 @@ class Reader(threading.Thread):
                 if is_left and jobs.take_left(seat.work):
                     self._wake(seat)
                 continue
-            if seat.drain.has_left and seat.drain.due_at <= self._beat:
-                seat.drain.finish()
+            if seat.drain.has_left and max(seat.drain.due_at, seat.again) <= self._beat:
+                self._try(seat, seat.drain.finish)
             if owner is Owner.ELSEWHERE and seat.number in self._kept and forget_plans(seat.number):
                 self._kept.discard(seat.number)
         return ours
@@ -176,6 +187,8 @@ class Reader(threading.Thread):
         After a drain of the pool with new entries, the pool continues: it has the hot plans.
         """
         if seat.failures and self._beat < seat.again:
+            return False
+        if seat.is_refused and self._make_groups(client, [seat.drain.stream]):
             return False
         is_busy = self._wakeups.state(seat.work, WAKEUP_STUCK_S) is WakeupState.BUSY
         in_turn = self._beat - seat.woken < TURN_S
@@ -191,30 +204,39 @@ class Reader(threading.Thread):
     def _finish(self, seats: Mapping[str, Seat]) -> bool:
         """Run engines that are due, a few at a time. Returns whether more are due soon."""
         now = time.monotonic()
-        due = [seat for seat in seats.values() if seat.drain.due_at <= now]
+        due = sorted((seat for seat in seats.values() if seat.drain.due_at <= now), key=attrgetter("drain.due_at"))
         for seat in due[:FIRST_LOOKS]:
             self._try(seat, seat.drain.finish)
         return len(due) > FIRST_LOOKS or any(seat.drain.has_left for seat in due)
 
     def _take(self, reply: Sequence[Any], since: Mapping[str, object]) -> None:
-        for name, entries in reply:
-            seat = self._seats[name.decode()]
-            if self._try(seat, lambda: seat.drain.take(entries, since[seat.drain.stream])):  # noqa: B023 (at once)
-                self._wake(seat)
+        left = {name.decode(): entries for name, entries in reply}
+        for stream in since.keys() - left.keys():
+            self._seats[stream].drain.forget_sizes()
+        try:
+            while left:
+                stream, entries = next(iter(left.items()))
+                seat = self._seats[stream]
+                del left[stream]  # its drain has them from now on
+                if self._try(seat, partial(seat.drain.take, entries, since[stream])):
+                    self._wake(seat)
+        except Exception:
+            self._lose(left)
+            raise
 
     def _try(self, seat: Seat, work: Any) -> bool:
-        """Do `work` for a partition. An error that is not the server's affects only this partition.
+        """Do `work` for a partition. An error that no other partition gets makes only this one wait.
 
-        Raises the store's refusal.
+        Raises the errors of a server that serves no partition.
         """
+        self._note_beat()
         try:
             is_busy = bool(work())
-        except RedisError:
-            raise
-        except Exception:
+        except Exception as error:
+            if isinstance(error, RedisError) and clients.concerns_server(error):
+                raise
             log.exception("ingress failed", extra={"stream": seat.drain.stream})
-            seat.again = time.monotonic() + pause(seat.failures)
-            seat.failures += 1
+            seat.fail()
             return False
         seat.failures = 0
         return is_busy
@@ -228,8 +250,7 @@ class Reader(threading.Thread):
             self._hands.do(seat.work)
 
     def _command(self, seats: Mapping[str, Seat]) -> tuple[Any, ...]:
-        count = min((seat.drain.count for seat in seats.values()), default=MOST_AT_ONCE)
-        return ("XREADGROUP", "GROUP", GROUP, consumer(), "COUNT", count)
+        return ("XREADGROUP", "GROUP", GROUP, consumer(), "COUNT", count_of([seat.drain for seat in seats.values()]))
 
     def _ask(self, client: Redis, seats: Mapping[str, Seat]) -> list[Any]:
         """Read the entries of these partitions without waiting."""
@@ -249,8 +270,20 @@ class Reader(threading.Thread):
             return self._mend(client, error)
 
     def _mend(self, client: Redis, error: ResponseError) -> list[Any]:
-        """Create the groups if one is missing; raises any other error."""
-        if "NOGROUP" not in str(error):
+        """Make the groups that are missing; raises the error if no stream is the reason."""
+        is_refused = self._make_groups(client, list(self._seats))
+        if clients.concerns_server(error) or not (is_refused or "NOGROUP" in str(error)):
             raise error
-        make_groups(client, list(self._seats))
         return []
+
+    def _make_groups(self, client: Redis, streams: Sequence[str]) -> bool:
+        """Make the groups that are missing; returns whether a stream is refused, whose partition waits then."""
+        refused = make_groups(client, streams)
+        for stream in streams:
+            seat = self._seats[stream]
+            if stream in refused:
+                seat.is_refused = True
+                seat.fail()
+            elif seat.is_refused:
+                seat.is_refused, seat.failures = False, 0
+        return bool(refused)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,7 +13,10 @@ from redis.connection import Connection
 from redis.exceptions import (
     AuthenticationError,
     AuthenticationWrongNumberOfArgsError,
+    ClusterDownError,
     NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
     RedisError,
     ResponseError,
 )
@@ -24,6 +28,7 @@ from worker.settings import redis_tls, sentinel
 BLOCK_MARGIN_S = 5.0
 BROKER_PATIENCE_S = 2.0
 LEAST = {"redis": (7, 0), "valkey": (7, 2)}  # functions, and selectors in ACLs
+OF_THE_SERVER = ("MISCONF", "NOREPLICAS", "BUSY ")  # begin errors that every write gets
 LEAST_NAMES = "Redis from 7.0 or Valkey from 7.2"
 
 
@@ -31,6 +36,15 @@ def now_ms(client: Redis) -> int:
     """Return the time of the server, in ms."""
     seconds, microseconds = client.time()
     return int(seconds) * 1000 + int(microseconds) // 1000
+
+
+def concerns_server(error: RedisError) -> bool:
+    """Return whether other calls get this error too; False if the keys or arguments of one call are the reason."""
+    if not isinstance(error, ResponseError):
+        return True
+    return isinstance(error, ReadOnlyError | OutOfMemoryError | ClusterDownError) or str(error).startswith(
+        OF_THE_SERVER
+    )
 
 
 class RefusedRedis(PlannerError):
@@ -49,10 +63,12 @@ class Connects:
 
     def __init__(self) -> None:
         self.count = 0
+        self._lock = threading.Lock()
 
     def __call__(self, connection: Connection) -> None:
         """Do the usual handshake, and count."""
-        self.count += 1
+        with self._lock:
+            self.count += 1
         connection.on_connect()
 
 

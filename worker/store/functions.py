@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from hiredis import pack_command
 from redis import Redis
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from tasks.base.errors import PlannerError
 from worker.store import commit_parts
@@ -92,7 +92,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "planner_partitions": ("clock", "owners"),
     }
 )
-VERSION = 1  # version of their text; raise it with every change
+VERSION = 2  # version of their text; raise it with every change
 MISSING = "Function not found"
 
 
@@ -154,9 +154,29 @@ class Talk:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind or self._owed:
-            self._connection.disconnect()  # a late reply must not answer a later call
+        if (kind and not issubclass(kind, Exception)) or not self._read_rest():
+            self._connection.disconnect()
         self._pool.release(self._connection)
+
+    def _read_rest(self) -> bool:
+        """Read the replies that are owed, which must not answer a later call; returns False if that fails.
+
+        A new connection would do as well, but all that use the client would compare the server again.
+        """
+        try:
+            while self._owed:
+                self._read()
+        except (RedisError, OSError):
+            return False
+        return True
+
+    def _read(self) -> Any:
+        try:
+            reply = self._connection.read_response()
+        except ResponseError as error:
+            reply = error
+        self._owed -= 1
+        return reply
 
     def send(self, commands: Sequence[tuple[Any, ...]]) -> None:
         """Send commands; their replies have to be received later."""
@@ -168,13 +188,10 @@ class Talk:
         """Return the next `count` replies. Raises FunctionsMissing if the server has lost the library."""
         replies: list[Any] = []
         for _ in range(count):
-            try:
-                replies.append(self._connection.read_response())
-            except ResponseError as error:
-                if MISSING in str(error):
-                    raise FunctionsMissing from error
-                replies.append(error)
-        self._owed -= count
+            reply = self._read()
+            if isinstance(reply, ResponseError) and MISSING in str(reply):
+                raise FunctionsMissing from reply
+            replies.append(reply)
         return replies
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,8 @@ def share_of(info: Mapping[str, Any]) -> float:
 class ServerMemory:
     """The server's memory, read at most every LOOK_S, or every TIGHT_LOOK_S while something is refused.
 
-    Dead letters may use `dead_share` of it, in `dead_streams` streams; events are in `partitions` streams.
+    Dead letters may use `dead_share` of it, in `dead_streams` streams; events are in `partitions` streams. Several
+    threads may ask.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class ServerMemory:
         self._dead_share = dead_share
         self._dead_streams = dead_streams
         self._partitions = partitions
+        self._lock = threading.Lock()
         self._looked = float("-inf")
         self._share = 0.0
         self._limit = 0
@@ -82,9 +85,14 @@ class ServerMemory:
         return int((self._limit or UNLIMITED) * EVENTS_SHARE / self._partitions)
 
     def _look(self) -> float:
-        patience = TIGHT_LOOK_S if self._share >= GOALS_UP_TO else LOOK_S
-        if time.monotonic() - self._looked >= patience:
-            self._looked = time.monotonic()
-            found = self._client.info("memory")
-            self._limit, self._share = int(found.get("maxmemory", 0)), share_of(found)
+        if not self._is_fresh():
+            with self._lock:  # another thread decides by no figure before the reply to the first look
+                if not self._is_fresh():
+                    found = self._client.info("memory")
+                    self._limit, self._share = int(found.get("maxmemory", 0)), share_of(found)
+                    self._looked = time.monotonic()
         return self._share
+
+    def _is_fresh(self) -> bool:
+        patience = TIGHT_LOOK_S if self._share >= GOALS_UP_TO else LOOK_S
+        return time.monotonic() - self._looked < patience

@@ -38,8 +38,8 @@ end
 local function waiting(keys, args)
   local found = {}
   for i, stream in ipairs(keys) do
-    local length = redis.call('XLEN', stream)
-    local group = length > 0 and group_of(stream, args[1])
+    local length = redis.pcall('XLEN', stream)
+    local group = type(length) == 'number' and length > 0 and group_of(stream, args[1])
     if group then
       local oldest = redis.call('XPENDING', stream, args[1], '-', '+', 1)[1] or {'', ''}
       found[#found + 1] = {i, length, group['last-delivered-id'], group.pending, oldest[1], oldest[2]}
@@ -53,7 +53,8 @@ end
 local function due(keys)
   local now, first, found = now_ms(), nil, {''}
   for i, clocks in ipairs(keys) do
-    local at = first_of(clocks)
+    local read, at = pcall(first_of, clocks)
+    if not read then at = nil end -- a key of another type stops no other clock
     if at and (not first or at < first) then first = at end
     if at and at <= now then found[#found + 1] = i end
   end
@@ -68,24 +69,30 @@ local function is_left(stream, group, idle)
   return not found.err and #found > 0
 end
 
+-- Whether a partition has to be swept; if not, notes that it was.
+local function look_at(k, args, now)
+  local h = redis.call('HMGET', k[2], 'last', 'seen')
+  local last, newest = tonumber(h[1] or 0), redis.call('XREVRANGE', k[7], '+', '-', 'COUNT', 1)[1]
+  local seen = newest and newest[1] or '-'
+  local timer, breaker = first_of(k[1]), first_of(k[6])
+  if now < last or now - last > GAP or h[2] ~= seen or timer and timer <= now or breaker and breaker <= now
+    or redis.call('XLEN', k[5]) > 0 or is_left(k[3], args[1], args[2]) or is_left(k[4], args[1], args[2]) then
+    redis.call('HSET', k[2], 'seen', seen)
+    return true
+  end
+  redis.call('HSET', k[2], 'last', now)
+  return false
+end
+
 -- KEYS of each partition: timers, sweep, outcomes, commands, attachments, clocks of breakers, events
 -- ARGV 1 group, 2 for how long an entry is idle, in ms, of which nobody works any more
--- Sweeps the partitions in which nothing has happened since they were swept; returns the numbers of the others
+-- Sweeps the partitions in which nothing has happened since they were swept; returns the numbers of the others, and of
+-- those with a key of another type: their sweep reports the error
 local function look_over(keys, args)
   local now, found = now_ms(), {}
   for i = 1, #keys / OF_A_PARTITION do
-    local k = {unpack(keys, OF_A_PARTITION * (i - 1) + 1, OF_A_PARTITION * i)}
-    local h = redis.call('HMGET', k[2], 'last', 'seen')
-    local last, newest = tonumber(h[1] or 0), redis.call('XREVRANGE', k[7], '+', '-', 'COUNT', 1)[1]
-    local seen = newest and newest[1] or '-'
-    local timer, breaker = first_of(k[1]), first_of(k[6])
-    if now < last or now - last > GAP or h[2] ~= seen or timer and timer <= now or breaker and breaker <= now
-      or redis.call('XLEN', k[5]) > 0 or is_left(k[3], args[1], args[2]) or is_left(k[4], args[1], args[2]) then
-      redis.call('HSET', k[2], 'seen', seen)
-      found[#found + 1] = i
-    else
-      redis.call('HSET', k[2], 'last', now)
-    end
+    local read, is_due = pcall(look_at, {unpack(keys, OF_A_PARTITION * (i - 1) + 1, OF_A_PARTITION * i)}, args, now)
+    if is_due or not read then found[#found + 1] = i end
   end
   return found
 end

@@ -39,7 +39,8 @@ end
 local function own(keys, args)
   local found = {}
   for i, key in ipairs(keys) do
-    found[i] = own_one(key, args[1], tonumber(args[2]), args[i + 2])
+    local read, holder = pcall(own_one, key, args[1], tonumber(args[2]), args[i + 2])
+    found[i] = read and holder or '' -- a key of another type has no owner
   end
   return found
 end
