@@ -813,6 +813,28 @@ def test_an_attempt_ends_although_its_queue_is_no_stream_any_more(real: Real) ->
     assert real.fields(KEYS.plan)["state"] == b"COMPLETED"
 
 
+def test_an_attempt_ends_although_nothing_can_be_counted_for_its_controller(real: Real) -> None:
+    create(real, a_step("a"), a_step("b", "a"))
+    (spec,) = real.specs(QUEUE)
+    real.set_field(spec["lease_key"], "controller", "ada")
+    change = done(real, "a")
+    real.put(PARTITION.worked(change.now // DAY_MS), "no hash")
+
+    assert real.commit([Write(change)]) == ["ok"]
+    assert [each["step_id"] for each in real.specs(QUEUE)] == ["b"]  # the spec of the attempt has left the queue
+
+
+@pytest.mark.parametrize(("length", "is_counted"), [(200, True), (201, False)])
+def test_no_work_is_counted_for_a_name_that_no_heartbeat_takes(real: Real, length: int, is_counted: bool) -> None:
+    create(real, a_step("a"))
+    (spec,) = real.specs(QUEUE)
+    real.set_field(spec["lease_key"], "controller", "n" * length)
+    change = done(real, "a")
+
+    assert real.commit([Write(change)]) == ["ok"]
+    assert bool(real.client.exists(PARTITION.worked(change.now // DAY_MS))) is is_counted
+
+
 def test_an_expiry_is_not_committed_when_its_lease_was_renewed_meanwhile(real: Real) -> None:
     create(real, a_step("a"), wall_clock_s=86_400)
     (spec,) = real.specs(QUEUE)
@@ -917,6 +939,23 @@ def test_a_round_without_plans_reads_the_replies_of_what_goes_beside_it(real: Re
             talk.verdicts()
 
 
+def fail_in_a_talk(client: Any) -> None:
+    with functions.Talk(client) as talk:
+        talk.send([("ECHO", "first"), ("ECHO", "late"), ("ECHO", "later")])
+        talk.receive(1)
+        raise OSError("a bug")
+
+
+def test_an_error_inside_of_a_talk_leaves_its_connection_to_the_next_one(real: Real, redis_url: str) -> None:
+    connects = clients.Connects()
+    with clients.connect(redis_url, connects=connects) as client:
+        with pytest.raises(OSError, match="a bug"):
+            fail_in_a_talk(client)
+
+        assert functions.call(client, "ECHO", "next") == b"next"
+        assert connects.count == 1
+
+
 def test_a_server_without_the_functions_says_so_and_keeps_everything(real: Real) -> None:
     create(real, a_step("a"))
     change = done(real, "a")
@@ -1014,6 +1053,17 @@ def test_a_plan_that_begins_drops_records_of_90_days_and_has_the_others_last(rea
 
     assert real.commit([Write(recording(2, RecordedAttempt("acme:shop:f", b"")))]) == ["ok"]
     assert client.lrange(key, 0, -1) == [b"[%d,0]" % (today - age) for age in (1, 90)]
+    assert client.ttl(key) > 60
+
+
+def test_records_last_if_a_plan_begins_in_the_call_in_which_an_attempt_of_another_one_ends(real: Real) -> None:
+    client, today, key = cast("Any", real.client), EPOCH_MS // DAY_MS, PARTITION.memory("acme:shop:f")
+    ended = [RecordedAttempt("acme:shop:f", b"[%d,%d]" % (today, number)) for number in range(2)]
+    assert real.commit([Write(recording(1, ended[0]))]) == ["ok"]
+    client.expire(key, 60)
+
+    begins = recording(3, RecordedAttempt("acme:shop:f", b""))
+    assert real.commit([Write(recording(2, ended[1])), Write(begins)]) == ["ok"] * 2
     assert client.ttl(key) > 60
 
 

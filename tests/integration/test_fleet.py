@@ -117,6 +117,8 @@ def test_what_controllers_have_done_is_counted_by_the_planner_and_shown_of_idle_
     ]
     (counts,) = redis.keys(Partition(0).tag + "worked:*")
     assert 86_400 < redis.ttl(counts) <= 2 * 86_400
+    redis.set(counts, "no hash")
+    assert [each["done"] for each in codec.loads(planner("controllers", "--json").stdout)] == [0, 0]
 
 
 def test_of_controllers_that_are_idle_or_unknown_it_is_said_why_nothing_is_told(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from redis import Redis
@@ -13,6 +14,7 @@ from tests.conftest import RunningWorker, wait_until
 from tests.support.faults import kill, spawn
 from worker.host import open_files
 from worker.process.launch import worker_command
+from worker.process.lifecycle import Ingress
 from worker.store.keys import Partition
 
 PARTITIONS = 256
@@ -51,3 +53,14 @@ def test_too_few_files_are_refused_with_the_number_that_is_needed(monkeypatch: p
     assert limits == [600, 1024]
     with pytest.raises(open_files.TooFewFiles, match="may open 1024 files and needs 2000"):
         open_files.require(2000)
+
+
+def test_the_limit_is_raised_before_the_pool_forks(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = [256, 10_000]
+    monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(limits))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, both: limits.__setitem__(slice(None), both))
+
+    Ingress(Mock(concurrency=20))  # Celery makes all steps before it starts the first one
+
+    assert limits[0] > 256

@@ -164,6 +164,14 @@ def test_queues_of_goals_that_have_no_plan_are_not_noted(redis_url: str, redis: 
     assert read_queue_names(redis, 1) == ["used"]
 
 
+def test_no_more_queues_are_looked_for_than_the_thousand_that_are_named_most(redis: Redis) -> None:
+    redis.hset(keys.GOALS_STATS, mapping={f"queue:q{number}": number for number in range(1200)})
+
+    found = read_queue_names(redis, 1)
+
+    assert (len(found), found[0], found[-1]) == (1000, "q1199", "q200")
+
+
 def test_plans_are_counted_as_given_where_the_goal_brings_steps_or_tasks() -> None:
     with_tasks = {"kind": "campaign", "campaign": {"objective": "o", "tasks": []}}
 

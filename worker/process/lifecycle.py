@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -57,6 +58,10 @@ class Ingress(bootsteps.StartStopStep):
         self._threads: Sequence[Poller | Reader] = ()
         self._watchdog: Watchdog | None = None
         self._ownership: Ownership | None = None
+        with suppress(
+            PlannerError
+        ):  # `start` reports it; the pool forks before that, and its processes inherit the limit
+            open_files.raise_limit(_files(load(), parent.concurrency))
 
     def start(self, parent: Any) -> None:
         """Check the servers and start the threads. If that fails, the worker ends with an error message."""

@@ -40,6 +40,7 @@ NEVER_MS = 2**62
 GONE_MS = 40_000  # twice the heartbeat interval: a controller that is silent for longer is gone
 QUEUE = "queue:"  # prefix of a queue's field; its value counts how often it was named
 USUAL = ("default", DELIVERIES)  # queues that controllers may read before a step names them
+MOST_QUEUES = 1000  # most queues of a look
 MOST = 50  # recorded with one goal; others when one of their steps is handed out
 
 
@@ -228,6 +229,8 @@ def _read_counts(client: Redis, homes: Iterable[Partition], now: int) -> Counter
     for counts in pipeline.execute(raise_on_error=False):
         if isinstance(counts, NoPermissionError):
             return found
+        if isinstance(counts, ResponseError):  # a key of another type has no counts
+            continue
         for raw, count in counts.items():
             result, _, name = raw.decode(errors="replace").partition(" ")
             found[int(result), name] += int(count)
@@ -357,7 +360,7 @@ def count_named(named: Collection[str]) -> dict[str, int]:
 
 
 def read_queue_names(client: Redis, partitions: int) -> list[str]:
-    """Return the names of queues, the most used first."""
+    """Return the names of queues, the most used first, at most MOST_QUEUES: any producer may name some."""
     pipeline = client.pipeline(transaction=False)
     pipeline.hgetall(keys.GOALS_STATS)
     for number in range(partitions):
@@ -373,4 +376,4 @@ def read_queue_names(client: Redis, partitions: int) -> list[str]:
             if name.startswith(QUEUE):
                 queue = name.removeprefix(QUEUE)
                 times[queue] = times.get(queue, 0) + int(value)
-    return sorted(times, key=lambda queue: (-times[queue], queue))
+    return sorted(times, key=lambda queue: (-times[queue], queue))[:MOST_QUEUES]

@@ -18,6 +18,7 @@ from tests.support.gateway import Gateway, running_gateway
 from tests.support.markup_attacks import HOSTILE_TEXTS
 from tests.support.page import Markup, signed_in
 from tests.support.planner import Planner, asking, deciding, halted, obeying, questioned
+from worker.gateway.page import plan_story
 from worker.store import attachments, history, kept_goals, queries
 from worker.store.history import read_lines
 from worker.store.keys import Partition, PlanKeys
@@ -112,12 +113,12 @@ def test_of_a_step_that_landed_twice_both_diffs_are_kept(gateway: Gateway, plann
     assert len(re.findall(r'id="change-fix-b-\d+"', page)) == len(set(re.findall(r'id="change-fix-b-\d+"', page))) == 2
 
 
-def test_a_transcript_is_shown_to_who_may_read_the_plan_without_secrets_and_once_an_attempt(
-    gateway: Gateway, planner: Planner
+def test_a_transcript_is_shown_to_who_may_read_the_plan_without_secrets_and_three_are_kept(
+    gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token, plan_id = "ghp_" + "a1B2" * 9, planner.submit(steps=STEPS, tenant="acme")
     printed = f"<script>alert(1)</script> KEY={token}\n".encode()
-    for content in (printed, b"another one"):
+    for content in (b"of another controller", printed, b"cut again", b"one more"):
         data = attachments.message(plan_id, "fix-b", 1, content, "transcript")
         attachments.send(planner.client, 1, plan_id, data)
     said = {"path": "/var/a", "host": "build-7", "sent": f"sha256:{digest(printed)}"}
@@ -132,9 +133,11 @@ def test_a_transcript_is_shown_to_who_may_read_the_plan_without_secrets_and_once
     assert shown.text.startswith("<script>alert(1)</script> KEY=")
     assert token not in shown.text
     assert [other.get(at + "1").status_code, client.get(at + "2").status_code] == [404, 404]
-    assert planner.client.zcard(Partition(0).attachments_order) == 1
+    assert planner.client.zcard(Partition(0).attachments_order) == 3
     page = signed_in(gateway, Right.VIEWER, tenant="acme").get(f"/plans/{plan_id}/steps/fix-b").text
     assert f'<a href="{at}1">What the agent printed</a>' in page
+    monkeypatch.setattr(plan_story, "MOST_READ", 1)
+    assert client.get(at + "1").json()["code"] == "log_too_long"
 
 
 def test_a_diff_that_no_accepted_outcome_names_is_not_shown(gateway: Gateway, planner: Planner) -> None:

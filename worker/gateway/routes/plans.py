@@ -15,6 +15,7 @@ from schemas.plan import PlanSummary, PlanView, StepView
 from schemas.result import PlanResult
 from worker.gateway import openapi
 from worker.gateway.access import Access, Context, Doors
+from worker.gateway.page.plan_story import keys_of, read_lines
 from worker.gateway.problems import Refusal
 from worker.gateway.responses import MOST_ITEMS, PAGE, Limit, Moment, Page, json, page
 from worker.gateway.visible import Plan, PlanReader, count_states, list_plans, view_of
@@ -152,8 +153,9 @@ def step(plan: Plan, doors: Doors, step_id: str) -> Response:
 @of_plan.get("/steps/{step_id}/transcript", response_class=PlainTextResponse)
 def transcript(plan: Plan, doors: Doors, step_id: str, attempt: Annotated[int, Query(ge=1, le=1_000_000)]) -> Response:
     """Return what the agent of an attempt printed, if its controller sent that: data from outside, cut."""
-    keys = Partition(partition_of(plan.plan_id, doors.partitions)).plan(plan.plan_id)
-    known = {each["attempt"]: each for each in history.story(doors.client, keys).get(step_id, ())}
+    keys = keys_of(doors, plan.plan_id)
+    lines = read_lines(doors.client, keys, {step_id})
+    known = {each["attempt"]: each for each in history.story_in(doors.client, keys, lines).get(step_id, ())}
     sent = attachments.digest_of((known.get(attempt, {}).get("transcript") or {}).get("sent"))
     found = attachments.read(doors.client, doors.partitions, plan.plan_id, plan.tenant, [sent] if sent else [], texts=1)
     if not (text := found[sent].text if sent in found else None):

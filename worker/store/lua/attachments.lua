@@ -13,11 +13,18 @@ end
 
 local MOST_ATTEMPTS = 100000 -- whose attachments are known; then all are forgotten, and each may send again
 
--- Whether an attempt has no other attachment of this kind: the first counts.
-local function is_first(key, attempt, field)
+local MOST_OF_A_KIND = 3 -- that an attempt has
+
+-- Whether an attempt may have this attachment. It may have several of a kind, since any controller may name the attempt
+-- of another one, and a controller may send a transcript again with another cut: the outcome names the digest that counts.
+local function may_have(key, attempt, field)
   if attempt == '' then return true end
   if redis.call('HLEN', key) >= MOST_ATTEMPTS then redis.call('DEL', key) end
-  return redis.call('HSETNX', key, attempt, field) == 1 or redis.call('HGET', key, attempt) == field
+  local digest, known = string.match(field, '%S+$'), redis.call('HGET', key, attempt) or ''
+  if string.find(known, digest, 1, true) then return true end
+  if #known >= MOST_OF_A_KIND * #digest then return false end
+  redis.call('HSET', key, attempt, known .. digest)
+  return true
 end
 
 -- KEYS 1 stream, 2 kept, 3 order, 4 sizes, 5 attempts
@@ -27,7 +34,7 @@ end
 local function keep_attachment(keys, args)
   redis.call('XDEL', keys[1], args[1])
   local field, tenant = args[2], name_of(args[2])
-  if args[3] ~= '' and redis.call('HEXISTS', keys[2], field) == 0 and is_first(keys[5], args[9], field) then
+  if args[3] ~= '' and redis.call('HEXISTS', keys[2], field) == 0 and may_have(keys[5], args[9], field) then
     redis.call('HSET', keys[2], field, args[3])
     if args[4] ~= '' then redis.call('HSET', keys[2], field .. ' diff', args[4]) end
     redis.call('ZADD', keys[3], args[5], field)

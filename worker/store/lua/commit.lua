@@ -24,6 +24,7 @@ local RECALL_KEPT = 180 * 86400 -- s without such a plan
 local USED_ATTEMPTS = 50    -- the last ones of a mode on a queue, which estimates are learned from
 local CANCELLED, DONE, FAILED = '1', '2', '3' -- results of attempts that have ended (commit_parts.py)
 local MOST_WORKED = 10000    -- counts of a day: two for each controller
+local MOST_NAME = 200       -- bytes of a controller's name that is counted, as heartbeat.lua keeps them
 local WORKED_KEPT = 2 * 86400 -- s; today's and yesterday's are shown
 local USED_KEPT = 90 * 86400 -- s without such an attempt
 local RECORDS = 2000        -- attempts of a fingerprint, each of 256 bytes at most (tasks/memory/outcomes.py)
@@ -166,7 +167,7 @@ end
 -- Counts an attempt for the controller that has claimed it, by the day. All of a call are written together.
 local function count_work(batch, now, lease, result)
   local name = redis.pcall('HGET', lease, 'controller')
-  if type(name) ~= 'string' then return end
+  if type(name) ~= 'string' or #name > MOST_NAME then return end
   local key = string.format('%sworked:%.0f', batch.prefix, math.floor(now / DAY))
   local field = result .. ' ' .. name
   batch.worked[key] = batch.worked[key] or {}
@@ -176,7 +177,7 @@ end
 local function keep_work(worked)
   for key, counts in pairs(worked) do
     for field, count in pairs(counts) do
-      if redis.call('HINCRBY', key, field, count) == count then -- a new one
+      if redis.pcall('HINCRBY', key, field, count) == count then -- a new one; the plans are written: no error may say otherwise
         if redis.call('HLEN', key) > MOST_WORKED then redis.call('HDEL', key, field) end
         redis.call('EXPIRE', key, WORKED_KEPT)
       end
@@ -329,17 +330,17 @@ local function gather_records(gathered, records)
     local name, record = records[n].name, records[n].record
     local found = gathered[name] or {}
     gathered[name] = found
-    if record ~= '' then found[#found + 1] = record end
+    if record ~= '' then found[#found + 1] = record else found.begins = true end
   end
 end
 
--- Keeps what attempts came to, as keep_used does. A new list is touched, as one is by a plan that begins.
+-- Keeps what attempts came to, as keep_used does. A new list is touched, and one that a beginning plan uses.
 local function keep_records(prefix, now, gathered)
   for name, records in pairs(gathered) do
     local key, count = prefix .. 'memory:' .. name, #records
     local length = count > 0 and redis.pcall('LPUSH', key, unpack(records)) or 0
     if type(length) == 'number' then
-      if length == count then touch_memory(prefix, now, name) end
+      if length == count or records.begins then touch_memory(prefix, now, name) end
       if length > RECORDS then redis.call('LTRIM', key, 0, RECORDS_LEFT - 1) end
     end
   end
