@@ -20,6 +20,7 @@ class Delivery(Part):
 
     pages: int = 0  # notes with accepted attempts
     accepted: list[Accepted] = field(default_factory=list)  # the attempts after those of the pages
+    risk: str = ""  # the highest of all accepted attempts
     checked: list[list[str]] = field(default_factory=list)  # steps of mode `test` that passed last, and their commands
     step: str = ""
     until: int = 0  # when its wait is over, ms

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from schemas.base import RiskLevel
 from schemas.times import DAY_MS
 from tests.support.commands import order
 from tests.support.halts import halt_in_conflict
-from tests.support.plans import PYTEST, Running, a_check, a_failure, a_report, a_step
+from tests.support.plans import PYTEST, Running, a_check, a_failure, a_report, a_step, some_steps
 
 BASE, TARGET, RESULT = 40 * "0", 40 * "1", 40 * "2"
 DIGEST = 64 * "d"
@@ -191,3 +192,15 @@ def test_a_change_that_the_target_has_already_is_not_delivered() -> None:
     plan.report(a_report("land", output=moved(result_sha=TARGET, commits=[])))
 
     assert (plan.state, plan.record.delivery.undelivered) == ("COMPLETED", "the target branch has all of it already")
+
+
+def test_a_step_that_brings_the_plan_up_to_date_is_as_risky_as_the_riskiest_of_eight_changes() -> None:
+    steps = [*some_steps(7), a_step("s-7", risk=RiskLevel.MED)]
+    goal = {"files": ["src/**"], "context": {"base_sha": BASE}, "delivery": {"push": True}}
+    plan = Running(*steps, a_check("all", *(step.step_id for step in steps)), **goal)
+    for step in steps:
+        plan.report(a_report(step.step_id, diff_hash="sha256:a", touched_files=[f"src/{step.step_id}.py"], **RECEIPT))
+    plan.report(a_report("all", **RECEIPT))
+    plan.report(a_report("land", output=moved("src/s-0.py")))
+
+    assert spec_of(plan, "bring-up-to-date")["risk_level"] == "MED"

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from schemas.base import MODE_OF_TYPE, FailureCategory, Mode, StepType
+from schemas.base import MODE_OF_TYPE, FailureCategory, Mode, RiskLevel, StepType
 from schemas.base import StepState as S
 from schemas.command import CommandName
 from schemas.goal import Goal
@@ -50,6 +50,7 @@ from tasks.policy.pipeline import (
 )
 from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import DELIVER, LAND
+from tasks.rules.risk import RISK
 from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_TITLE, fit, flatten, several_lines
 from tasks.text.paths import clean
@@ -118,6 +119,7 @@ def note_done(unit: UnitOfWork, seen: Judgement) -> None:
     by = " ".join(filter(None, (outcome.agent, outcome.model, outcome.controller and f"on {outcome.controller}")))
     about = [facts["title"], tools[:MAX_TOOLS], facts["risk_level"], created, by[:MAX_BY]]
     kept.accepted.append([step.step_id, step.status.attempt, digest, *about])
+    kept.risk = max(kept.risk or RiskLevel.LOW, facts["risk_level"], key=tuple(RISK).index)
     if len(kept.accepted) == PAGE:
         unit.keep_note(_page(kept.pages), kept.accepted)
         kept.pages, kept.accepted = kept.pages + 1, []

@@ -23,7 +23,7 @@ from tasks.policy.outcome_verdict import is_empty
 from tasks.policy.pipeline import Failure, Judgement
 from tasks.policy.pre_steps import BRING_UP_TO_DATE, LAND
 from tasks.rules.permission import Allowlist, is_permitted
-from tasks.rules.risk import RISK, ROLLBACK, assess, estimate, is_below
+from tasks.rules.risk import RISK, ROLLBACK, assess, estimate
 from tasks.text.fields import fit, whole_lines
 from tasks.text.forbidden_paths import FORBIDDEN, forbid
 from tasks.text.paths import clean, fault
@@ -267,7 +267,7 @@ def _make(unit: UnitOfWork, land: Step, files: tuple[str, ...], known: Mapping[s
         allowed_files=files,
         verify=render(tools),
         verify_tools=tools,
-        risk_level=max(risk, _risk_of(unit), key=tuple(RISK).index),
+        risk_level=max(risk, RiskLevel(unit.plan.delivery.risk or risk), key=tuple(RISK).index),
         controller_task_spec=ControllerTaskSpec(type=StepType.PATCH),
         mode=MODE_OF_TYPE[StepType.PATCH],
         success_criteria="The verification passes with the changes of both.",
@@ -279,13 +279,6 @@ def _make(unit: UnitOfWork, land: Step, files: tuple[str, ...], known: Mapping[s
     )
     hint = {"rollback_hint": ROLLBACK} if RISK[made.risk_level].rollback_hint else {}
     return made.model_copy(update={"requires": made.required, **hint})
-
-
-def _risk_of(unit: UnitOfWork) -> RiskLevel:
-    found = RiskLevel.LOW
-    for entry in unit.plan.delivery.accepted:
-        found = RiskLevel(entry[5]) if is_below(found, RiskLevel(entry[5])) else found
-    return found
 
 
 def given_to(unit: UnitOfWork, step: Step) -> dict[str, Any] | None:
