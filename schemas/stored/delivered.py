@@ -28,11 +28,12 @@ class FollowUp(BaseModel):
 
 
 class Act(BaseModel):
-    """A task at the forge or in the planner that is not done yet; doing it twice changes nothing."""
+    """A task at the forge or in the planner that is not done yet; `announce` reports a move to the state `text`."""
 
-    kind: Literal["follow_up", "answer", "comment", "ready", "run_again", "cancel"]
-    about: str = ""  # the goal, the thread, or the run
+    kind: Literal["announce", "follow_up", "answer", "comment", "ready", "run_again", "cancel"]
+    about: str = ""  # the state before, the goal, the thread, or the run
     text: str = ""
+    at: int = 0  # of a move
 
 
 class DeliveredChange(BaseModel):
@@ -51,10 +52,12 @@ class DeliveredChange(BaseModel):
     merged_as: list[str] = []  # commits that it became
     target: str = ""
     seen: list[str] = []  # heads whose red checks were looked at
-    run_again: list[str] = []  # heads whose checks were run again, since flaky tests failed
+    run_again: dict[str, int] = {}  # by head whose checks were run again: until when their old result is shown
+    was_made_ready: bool = False
     follow_ups: list[FollowUp] = []
     handed_over: str = ""
     todo: list[Act] = []
+    busy_until: int = 0  # until then one worker does the tasks, and no other one looks
     answered: list[str] = []  # threads
 
     def rounds(self, why: Why) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from schemas.base import PlanState
+from schemas.base import GoalVerdict, PlanState
 from schemas.delivered import DeliveryState as S
 from schemas.plan import GoalAnswer
 from schemas.stored.delivered import Act, DeliveredChange, FollowUp, Why
@@ -21,8 +21,8 @@ REVERT_DAYS, REOPEN_DAYS, UNFOLLOWED_DAYS = 30, 14, 14
 SELDOM_MS = 6 * 3_600_000  # between looks at a change that is merged or closed
 IN_FLIGHT_MS = 15_000  # between looks while a follow-up plan works
 LAG_MS = 600_000  # a forge may take so long to show a push
-MAX_REMARK, MAX_SENTENCE, MAX_LOG, MAX_TESTS, MAX_REASON = 600, 3000, 32_000, 200, 300
-WAITING = (Checks.NONE, Checks.RUNNING)
+MAX_REMARK, MAX_SENTENCE, MAX_LOG, MAX_TESTS, MAX_REASON = 2000, 4000, 32_000, 200, 300
+NO_PLAN = (GoalVerdict.REJECTED, GoalVerdict.NOTHING_TO_DO)
 CAUSES: Mapping[Why, str] = {"checks": "its checks are red", "review": "its review asks for more"}
 
 
@@ -39,15 +39,6 @@ class Terms:
     acts: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A step of the state machine."""
-
-    before: S
-    after: S
-    at: int
-
-
 def decide(
     change: DeliveredChange,
     seen: SeenChange,
@@ -55,31 +46,36 @@ def decide(
     flaky: Set[str],
     terms: Terms,
     now: int,
-) -> tuple[DeliveredChange, Moved | None]:
-    """Return the change after a look at its forge, with its new tasks, and the move that it made.
+) -> DeliveredChange:
+    """Return the change after a look at its forge, with its new tasks.
 
-    `ends` has the ends of the follow-up goals, `flaky` the tests that are known to fail without a cause.
+    `ends` has the ends of the follow-up goals, `flaky` the tests that are known to fail without a cause. A branch
+    without a commit that names one of the change's plans is only seen: it may be of another person or tenant.
     """
     found = change.model_copy(deep=True)
     found.number, found.head, found.target = seen.number, seen.head, seen.target
     found.merged_as = [*seen.merged_as]
-    _note_ends(found, seen, ends, now)
+    acts = terms.acts and any(each.names(found.plans) for each in seen.commits)
+    _note_ends(found, seen, ends, now, acts)
     remarks = [each for each in seen.remarks if each.thread not in found.answered]
     fact = seen.fact if seen.fact is not Fact.ASKED or remarks else Fact.FINE
-    moved = _move(found, fact, seen.at or now)
+    _move(found, fact, seen.at or now)
     if not seen.is_open:
         _stop(found)
-    if not (seen.is_open and terms.acts):
-        return found, moved
+    if not (seen.is_open and acts):
+        return found
     _note_persons_commit(found, seen)
+    if seen.checks is not Checks.RED and seen.head in found.run_again:
+        found.run_again[seen.head] = 0
     if not found.in_flight:
-        if seen.checks is Checks.RED:
-            _mend(found, seen, flaky, terms)
+        if has_news(found, seen, now):
+            _mend(found, seen, flaky, terms, now)
         if remarks and not found.in_flight and max(each.at for each in remarks) + terms.quiet_ms <= now:
             _answer(found, remarks, terms)
-    if seen.is_draft and seen.checks is Checks.GREEN:
+    if seen.is_draft and seen.checks is Checks.GREEN and not (found.was_made_ready or found.handed_over):
+        found.was_made_ready = True
         _do(found, Act(kind="ready"))
-    return found, moved
+    return found
 
 
 def next_look(change: DeliveredChange, seen: SeenChange, terms: Terms, now: int) -> int | None:
@@ -87,28 +83,33 @@ def next_look(change: DeliveredChange, seen: SeenChange, terms: Terms, now: int)
     since = now - change.times[change.state]
     if change.state is S.REVERTED:
         return None
+    if any(act.kind == "cancel" for act in change.todo) and since < DAY_MS:
+        return IN_FLIGHT_MS
     if change.state in (S.MERGED, S.CLOSED):
         days = REVERT_DAYS if change.state is S.MERGED else REOPEN_DAYS
         return SELDOM_MS if since < days * DAY_MS else None
     waits = [terms.poll_ms]
     if change.in_flight:
         waits.append(IN_FLIGHT_MS)
-    if remarks := [each for each in seen.remarks if each.thread not in change.answered]:
+    elif remarks := [each for each in seen.remarks if each.thread not in change.answered]:
         waits.append(max(1000, max(each.at for each in remarks) + terms.quiet_ms - now))
     return min(waits)
 
 
-def _move(change: DeliveredChange, fact: Fact, at: int) -> Moved | None:
+def has_ended(end: GoalAnswer) -> bool:
+    """Whether a follow-up goal has no plan that works, and gets none."""
+    return bool(end.ended_at) or end.verdict in NO_PLAN
+
+
+def _move(change: DeliveredChange, fact: Fact, at: int) -> None:
     after = move(change.state, fact)
-    if after is change.state:
-        return None
-    moved = Moved(change.state, after, at)
-    change.state, change.times[after] = after, at
-    return moved
+    if after is not change.state:
+        _do(change, Act(kind="announce", about=change.state, text=after, at=at))
+        change.state, change.times[after] = after, at
 
 
-def _note_ends(change: DeliveredChange, seen: SeenChange, ends: Mapping[str, GoalAnswer], now: int) -> None:
-    """Note the end of the follow-up plan; its threads are answered with its commit or the reason."""
+def _note_ends(change: DeliveredChange, seen: SeenChange, ends: Mapping[str, GoalAnswer], now: int, acts: bool) -> None:
+    """Note the end of the follow-up plan, and answer its threads with its commit or the reason if the planner acts."""
     current = change.in_flight
     end = ends.get(current.goal_id) if current else None
     if current is None or end is None:
@@ -116,25 +117,28 @@ def _note_ends(change: DeliveredChange, seen: SeenChange, ends: Mapping[str, Goa
     current.plan_id = end.plan_id or current.plan_id
     if reason := _reason(end):
         current.ended = True
-        for thread in current.threads:
-            _reply(change, thread, f"Not changed: {reason}")
-        if current.why == "checks":
-            _hand_over(change, f"{CAUSES['checks']}, and plan {current.plan_id} did not repair them: {reason}")
+        for thread in current.threads if acts else ():
+            _reply(change, thread, f"Not changed: {reason}.")
+        if acts and current.why == "checks":
+            hand_over(change, f"{CAUSES['checks']}, and plan {current.plan_id} did not repair them: {reason}")
     elif end.ended_at:
         current.ended_at = current.ended_at or now
         made = [each.commit for each in seen.commits if each.is_of(frozenset({current.plan_id}))]
         if made or now >= current.ended_at + LAG_MS:
             current.ended = True
             said = f"Changed in {made[-1]}." if made else "Not changed: the branch has no commit of the plan."
-            for thread in current.threads:
+            for thread in current.threads if acts else ():
                 _reply(change, thread, said)
-            if not made and current.why == "checks":
-                _hand_over(change, f"{CAUSES['checks']}, and the branch has no commit of plan {current.plan_id}")
+            if acts and not made and current.why == "checks":
+                hand_over(change, f"{CAUSES['checks']}, and the branch has no commit of plan {current.plan_id}")
 
 
 def _reason(end: GoalAnswer) -> str:
-    """Return why a follow-up goal has changed nothing; empty while it may, or if it has."""
-    if end.verdict in ("REJECTED", "NOTHING_TO_DO"):
+    """Return why a follow-up goal has changed nothing, as code of Markdown; empty while it may, or if it has.
+
+    A forge obeys no mention, command, link or image in code.
+    """
+    if end.verdict in NO_PLAN:
         said = end.halt_reason or end.reason
     elif end.state in (PlanState.HALTED, PlanState.REJECTED):
         said = end.halt_reason or end.halt_rule or end.state
@@ -142,12 +146,12 @@ def _reason(end: GoalAnswer) -> str:
         said = end.undelivered or "nothing was changed"
     else:
         return ""
-    return fit(said, MAX_REASON, one_line)
+    return f"`{fit(said, MAX_REASON, one_line).replace('`', chr(39))}`"
 
 
 def _stop(change: DeliveredChange) -> None:
     """Do nothing more about a change that is merged or closed."""
-    change.todo = [act for act in change.todo if act.kind == "answer"]
+    change.todo = [act for act in change.todo if act.kind in ("announce", "answer", "cancel")]
     if current := change.in_flight:
         current.ended = True
         _do(change, Act(kind="cancel", about=current.goal_id, text=f"the change is {change.state}"))
@@ -156,22 +160,27 @@ def _stop(change: DeliveredChange) -> None:
 def _note_persons_commit(change: DeliveredChange, seen: SeenChange) -> None:
     theirs = next((each.commit for each in seen.commits if not each.is_of(change.plans)), None)
     if theirs:
-        _hand_over(change, f"a person has a commit on the branch, {theirs[:12]}")
+        hand_over(change, f"a person has a commit on the branch, {theirs[:12]}")
 
 
-def _mend(change: DeliveredChange, seen: SeenChange, flaky: Set[str], terms: Terms) -> None:
+def has_news(change: DeliveredChange, seen: SeenChange, now: int) -> bool:
+    """Whether red checks are to be acted on: those of a commit that was not looked at, and no old result of a run."""
+    is_over = seen.head in change.seen or change.run_again.get(seen.head, 0) > now
+    return seen.checks is Checks.RED and not (change.in_flight or change.handed_over or is_over)
+
+
+def _mend(change: DeliveredChange, seen: SeenChange, flaky: Set[str], terms: Terms, now: int) -> None:
     """Make a follow-up plan for checks that are red; those that only flaky tests made red are run again, once."""
     failure = seen.failure
-    if change.handed_over or seen.head in change.seen:
-        return
-    is_flaky = bool(failure.run and failure.failing_tests) and flaky >= set(failure.failing_tests)
+    is_flaky = bool(failure.runs and failure.failing_tests) and flaky >= set(failure.failing_tests)
     if is_flaky and seen.head not in change.run_again:
-        change.run_again.append(seen.head)
-        _do(change, Act(kind="run_again", about=failure.run))
+        change.run_again[seen.head] = now + LAG_MS
+        for run in failure.runs:
+            _do(change, Act(kind="run_again", about=run))
         return
     change.seen.append(seen.head)
     if change.rounds("checks") >= terms.rounds:
-        _hand_over(change, f"{CAUSES['checks']} after {terms.rounds} rounds")
+        hand_over(change, f"{CAUSES['checks']} after {terms.rounds} rounds")
         return
     names = ", ".join(fit(name, 100) for name in failure.names[:10]) or "the checks"
     _follow_up(
@@ -184,16 +193,27 @@ def _mend(change: DeliveredChange, seen: SeenChange, flaky: Set[str], terms: Ter
 
 
 def _answer(change: DeliveredChange, remarks: list[Remark], terms: Terms) -> None:
-    """Make one follow-up plan for all that a review asks for, or answer each thread with the reason against one."""
+    """Make one follow-up plan for the threads of a review whose words fit into a goal, the oldest first.
+
+    A change that is left to a person has each thread answered with the reason instead, and no thread twice.
+    """
     if not change.handed_over and change.rounds("review") >= terms.rounds:
-        _hand_over(change, f"{CAUSES['review']} after {terms.rounds} rounds")
+        hand_over(change, f"{CAUSES['review']} after {terms.rounds} rounds")
     if change.handed_over:
+        known = {each.partition(":")[0] for each in change.answered}
         for each in remarks:
-            _reply(change, each.thread, f"Left to a person: {change.handed_over}.")
+            if each.thread.partition(":")[0] in known:
+                change.answered.append(each.thread)
+            else:
+                _reply(change, each.thread, f"Left to a person: {change.handed_over}.")
         return
-    listed = [f"{place_of(each)}{fit(each.text, MAX_REMARK)}" for each in remarks]
-    text = "\n".join(["Answer the review of the delivered change:", *(f"- {line}" for line in listed)])
-    _follow_up(change, "review", fit(text, MAX_SENTENCE, several_lines), threads=[each.thread for each in remarks])
+    text, threads = "Answer the review of the delivered change:", list[str]()
+    for each in remarks:
+        line = f"\n- {place_of(each)}{fit(each.text, MAX_REMARK)}"
+        if len(text) + len(line) > MAX_SENTENCE:
+            break
+        text, threads = text + line, [*threads, each.thread]
+    _follow_up(change, "review", fit(text, MAX_SENTENCE, several_lines), threads=threads)
 
 
 def place_of(remark: Remark) -> str:
@@ -222,7 +242,7 @@ def _reply(change: DeliveredChange, thread: str, text: str) -> None:
     _do(change, Act(kind="answer", about=thread, text=text))
 
 
-def _hand_over(change: DeliveredChange, why: str) -> None:
+def hand_over(change: DeliveredChange, why: str) -> None:
     """Leave a change to people, once."""
     if not change.handed_over:
         change.handed_over = why

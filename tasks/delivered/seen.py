@@ -28,17 +28,21 @@ class Commit:
     message: str
     is_rewritten: bool = False
 
+    def names(self, plans: frozenset[str]) -> bool:
+        """Whether its message ends with the name of one of the plans."""
+        found = _PLAN.search(self.message)
+        return bool(found and found[1] in plans)
+
     def is_of(self, plans: frozenset[str]) -> bool:
         """Whether one of the plans made it, and it was not rewritten since."""
-        found = _PLAN.search(self.message)
-        return bool(found and found[1] in plans and not self.is_rewritten)
+        return self.names(plans) and not self.is_rewritten
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A thread of a review by a person who may write, without an answer of the planner; `at` is its last word, ms."""
+    """A thread of a review by persons who may write; `at` is the last word of one of them, ms."""
 
-    thread: str
+    thread: str  # the id of the thread, a colon, and the id of that word
     author: str
     text: str
     at: int
@@ -47,12 +51,12 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The details of red checks; `run` is the id of a run that can be repeated."""
+    """The details of red checks; `runs` are ids of runs that can be repeated."""
 
     names: tuple[str, ...] = ()
     failing_tests: tuple[str, ...] = ()
     log: str = ""
-    run: str = ""
+    runs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

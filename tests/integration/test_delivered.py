@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis
 
+from schemas import codec
 from schemas.delivered import DeliveryState
-from tests.support.delivered import DELIVERED, EARLIER, Begin, begin
-from tests.support.engine import plan
+from schemas.stored.delivered import Act
+from tests.support.delivered import DELIVERED, EARLIER, Begin, Life, begin
+from tests.support.engine import drain, plan
 from tests.support.forge_life import PERSON, Pushed, Thread
 from tests.support.forge_server import TOKEN
 from tests.support.stored import P0
 from worker.store import delivered_changes, keys, queries
+from worker.store.clients import now_ms
 
 __all__ = ["begin"]
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize(
@@ -157,16 +164,162 @@ def test_a_source_that_only_looks_pushes_and_says_nothing(begin: Begin) -> None:
     assert [each for each in life.forge.asked if not each.startswith("GET")] == []
 
 
-def test_a_forge_that_is_away_is_asked_again_and_two_looks_at_once_do_one_thing(begin: Begin) -> None:
+@pytest.mark.parametrize("status", [503, 401, 404])
+def test_a_forge_that_does_not_answer_is_asked_again_and_two_looks_at_once_do_one_thing(
+    status: int, begin: Begin
+) -> None:
     life = begin("github")
     life.forge.checks[life.forge.head] = "failure"
-    life.forge.status = 503
+    life.forge.status = status
     life.look()
     assert life.state() == DeliveryState.OPEN
     assert life.redis.zcard(keys.WEBHOOK_LATER) == 1
     life.forge.status = 0
-    delivered_changes.nudge(life.here.client, "ACME/shop", [life.forge.branch])
+    delivered_changes.nudge(life.here.client, "acme", "ACME/shop", [life.forge.branch])
     life.look()
 
     assert life.state() == DeliveryState.CHECKS_RED
     assert life.redis.xlen(keys.GOALS) == 1
+
+
+def test_a_branch_without_a_commit_of_the_plan_is_left_alone(begin: Begin) -> None:
+    life = begin("github", is_draft=True)
+    life.forge.pushed[:] = [Pushed("8" * 40, "Alice's work", PERSON)]
+    life.forge.checks[life.forge.head] = "success"
+    life.forge.threads.append(Thread(1, "src/app.py", [("alice", "Name it.", EARLIER)]))
+    life.happens()
+
+    assert [each for each in life.forge.asked if not each.startswith("GET")] == []
+    assert life.redis.xlen(keys.GOALS) == 0
+
+
+def test_a_change_of_another_tenant_is_not_asked_about(begin: Begin) -> None:
+    life = begin("github", more=DELIVERED.replace('"acme"\nquiet', '"beta"\nquiet'))
+    life.look()
+
+    assert life.forge.asked == []
+
+
+def test_a_death_after_an_answer_leads_to_one_answer_and_meanwhile_no_other_worker_looks(begin: Begin) -> None:
+    life = begin("github")
+    change = kept(life)
+    life.forge.threads.append(Thread(1, "src/app.py", [("alice", "Name it.", EARLIER)]))
+    life.forge.pushed.append(Pushed("4" * 40, "Tidy up by hand", PERSON))
+    life.look()
+    assert len(life.forge.threads[0].comments) == 2
+    done = kept(life)
+
+    again = done.change.model_copy(update={"todo": DONE, "busy_until": now_ms(life.here.client) + 60_000})
+    assert delivered_changes.keep(life.here.client, done.version, again)
+    asked = len(life.forge.asked)
+    life.look()
+    assert len(life.forge.asked) == asked
+    assert delivered_changes.keep(life.here.client, kept(life).version, again.model_copy(update={"busy_until": 0}))
+    life.look()
+
+    assert change.change.todo == kept(life).change.todo == []
+    assert len(life.forge.threads[0].comments) == 2
+
+
+DONE = [Act(kind="answer", about="1:1", text=f"Left to a person: a person has a commit on the branch, {'4' * 12}.")]
+
+
+def test_while_a_follow_up_works_the_forge_is_asked_no_more_than_without_one(begin: Begin) -> None:
+    life = begin("github")
+    life.forge.checks[life.forge.head] = "failure"
+    life.happens()
+    assert life.redis.xlen(keys.GOALS) == 1
+    asked = len(life.forge.asked)
+
+    assert life.here.webhook_jobs.look(life.plan_id, False) == 15.0
+    assert len(life.forge.asked) == asked
+    life.here.webhook_jobs.look(life.plan_id, True)
+    assert len(life.forge.asked) > asked
+
+
+def test_a_merge_before_a_follow_up_goal_has_a_plan_cancels_the_plan_that_it_gets(begin: Begin) -> None:
+    life = begin("github")
+    life.forge.checks[life.forge.head] = "failure"
+    life.happens()
+    life.forge.state = "merged"
+    life.redis.zadd(keys.WEBHOOK_LATER, {delivered_changes.job_of(life.plan_id, once=True): 0})
+    life.here.webhook_jobs.drain()
+    assert life.state() == DeliveryState.MERGED
+    plan(life.here, life.redis)
+    life.look()
+    drain(life.here)
+
+    goal = queries.goal(life.here.client, kept(life).change.follow_ups[0].goal_id, "acme")
+    assert goal
+    assert (goal.state, goal.halt_reason) == ("HALTED", "cancel by planner: the change is MERGED")
+    assert kept(life).change.todo == []
+
+
+def test_follow_up_false_set_while_a_plan_works_writes_nothing(begin: Begin, tmp_path: Path) -> None:
+    life = begin("github")
+    life.forge.threads.append(Thread(1, "src/app.py", [("alice", "Name it.", EARLIER)]))
+    life.happens()
+    file = tmp_path / "webhooks.toml"
+    file.write_text(file.read_text() + "follow_up = false\n")
+    life.follow_up("2" * 40)
+
+    assert life.view.follow_ups[0].ended
+    assert [each for each in life.forge.asked if not each.startswith("GET")] == []
+
+
+def test_a_red_check_on_the_second_page_is_seen(begin: Begin) -> None:
+    life = begin("github", is_draft=True, green_runs=100)
+    life.forge.checks[life.forge.head] = "failure"
+
+    assert life.happens().state == DeliveryState.CHECKS_RED
+    assert life.forge.is_draft
+
+
+@pytest.mark.parametrize("scheme", ["github", "gitlab"])
+def test_a_stranger_hides_no_request_and_gets_no_answer(scheme: str, begin: Begin) -> None:
+    life = begin(scheme)
+    words = [("alice", "Name it.", EARLIER), ("mallory", "Never mind.", EARLIER)]
+    life.forge.threads.append(Thread(1, "src/app.py", words))
+
+    assert life.happens().state == DeliveryState.CHANGES_ASKED
+    assert life.redis.xlen(keys.GOALS) == 1
+
+
+def test_the_limits_of_the_first_goal_hold_for_a_follow_up(begin: Begin) -> None:
+    life = begin("github", goal={"limits": {"max_new_files": 1, "tokens": 300_000}, "mend": False, "overlap": "wait"})
+    life.forge.checks[life.forge.head] = "failure"
+    life.happens()
+
+    found: Any = life.redis.xrange(keys.GOALS)
+    ((_, fields),) = found
+    goal = codec.loads(fields[b"data"])
+    assert goal["limits"] == {"max_new_files": 1, "tokens": 150_000}
+    assert (goal["mend"], goal["overlap"]) == (False, "wait")
+
+
+def test_each_look_keeps_a_change_for_ninety_days(begin: Begin) -> None:
+    life = begin("github")
+    life.redis.expire(keys.delivered(life.plan_id), 60)
+    life.look()
+
+    assert life.redis.ttl(keys.delivered(life.plan_id)) > delivered_changes.KEPT_S - 60
+
+
+def kept(life: Life) -> delivered_changes.Kept:
+    found = delivered_changes.read(life.here.client, life.plan_id)
+    assert found
+    return found
+
+
+def test_the_user_of_a_ci_job_reads_a_delivered_plan(begin: Begin, redis_url: str) -> None:
+    life = begin("github")
+    line = next(line for line in (DOCS / "ci.md").read_text().splitlines() if line.startswith("user ci "))
+    life.redis.execute_command("ACL", "SETUSER", *re.findall(r"\([^)]*\)|\S+", line.removeprefix("user ")))
+    try:
+        with Redis.from_url(redis_url, username="ci", password="PASSWORD") as client:
+            found = queries.summary(client, 1, life.plan_id)
+    finally:
+        life.redis.execute_command("ACL", "DELUSER", "ci")
+
+    assert found
+    assert found.delivery

@@ -18,7 +18,7 @@ from tests.support.forge_server import TOKEN, ForgeServer, playing
 from worker.controller.repositories_file import RepositoriesFile, WrongRepositories
 from worker.host.github_app import GitHubApp, NoAppToken
 from worker.webhooks.checking import read_checked
-from worker.webhooks.forge import Forge, ForgeAway
+from worker.webhooks.forge import Forge, ForgeAway, ForgeRefuses
 from worker.webhooks.sources_file import WrongSources
 
 APP = 'app_id = "Iv23"\napp_key_file = "app.pem"\napp_installation = 5'
@@ -70,6 +70,19 @@ def test_a_worker_asks_for_a_token_once_an_hour(tmp_path: Path, forge: AppServer
             assert client.json(f"{forge.url}/github/repos/acme/shop/pulls") == []
 
     assert [each for each in forge.asked if ASKED in each] == [f"POST {ASKED}"] * times
+
+
+def test_a_token_that_the_forge_refuses_is_asked_for_again(tmp_path: Path, forge: AppServer) -> None:
+    (about,) = read_checked(source(tmp_path, forge)).source
+    with Forge(about) as client:
+        client.json(f"{forge.url}/github/repos/acme/shop/pulls")
+        forge.status = 401
+        with pytest.raises(ForgeRefuses):
+            client.json(f"{forge.url}/github/repos/acme/shop/pulls")
+    forge.status = 0
+
+    with Forge(about):
+        assert [each for each in forge.asked if ASKED in each] == [f"POST {ASKED}"] * 2
 
 
 def test_a_controller_opens_pull_requests_as_the_app(tmp_path: Path, forge: AppServer) -> None:

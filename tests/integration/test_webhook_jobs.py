@@ -239,10 +239,11 @@ def test_a_tree_that_the_forge_cuts_is_listed_as_far_as_it_goes(make: Make, forg
     assert "files_complete" not in goal["context"]
 
 
-@pytest.mark.parametrize("status", [500, 429])
+@pytest.mark.parametrize("status", [500, 429, 403])
 def test_a_forge_that_does_not_answer_is_asked_again(make: Make, forge: ForgeServer, status: int) -> None:
     scene = make()
-    forge.status, forge.headers = status, {"Retry-After": "600"}
+    used_up = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 600)}
+    forge.status, forge.headers = status, used_up if status == 403 else {"Retry-After": "600"}
     scene.deliver(workflow_run())
 
     scene.work()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from worker.store import keys, queries
 from worker.webhooks import intake
 from worker.webhooks.sources_file import SourcesFile
 
-DELIVERED = '\n[source.delivered]\nrepos = ["acme/shop"]\nquiet_s = 300\n'
+DELIVERED = '\n[source.delivered]\nrepos = ["acme/shop"]\ntenant = "acme"\nquiet_s = 300\n'
 GOAL = {
     "goal": "Fix the total",
     "goal_id": "ci-1",
@@ -39,10 +40,19 @@ EARLIER = "2026-11-28T20:00:00Z"
 class Life:
     """A planner in this process, and the change of one of its plans at a forge of the test."""
 
-    def __init__(self, here: Container, redis: Redis, forge: LifeServer, path: Path, *, with_webhooks: bool) -> None:
+    def __init__(
+        self,
+        here: Container,
+        redis: Redis,
+        forge: LifeServer,
+        path: Path,
+        *,
+        with_webhooks: bool,
+        goal: Mapping[str, Any],
+    ) -> None:
         self.here, self.redis, self.forge, self.with_webhooks = here, redis, forge, with_webhooks
         self.sources = SourcesFile.read(path)
-        (self.plan_id,) = plan(here, redis, GOAL)
+        (self.plan_id,) = plan(here, redis, {**GOAL, **goal})
         forge.branch = f"planner/{self.plan_id}"
         self.deliver(self.plan_id, "1" * 40)
         self.look()
@@ -94,14 +104,15 @@ class Life:
                 raw = codec.dumps(said | {"object_attributes": {"source_branch": self.forge.branch}})
                 headers = {"x-gitlab-token": webhooks.SECRET}
             told = intake.take(self.here.client, about, headers, raw, time.time())
-            assert (told.goal_id, told.ignored) == (None, f"delivered: the change of {self.plan_id} is looked at")
+            assert (told.goal_id, told.ignored) == (None, "delivered: its change is looked at")
             self.here.webhook_jobs.drain()
         else:
             self.look()
         return self.view
 
     def look(self) -> None:
-        """Make the waiting jobs due now, and run them."""
+        """Make the waiting jobs due now, with a look at the forge, and run them."""
+        self.redis.hset(keys.delivered(self.plan_id), "looked", 0)
         for job, _ in self.redis.zscan_iter(keys.WEBHOOK_LATER):
             self.redis.zadd(keys.WEBHOOK_LATER, {job: 0})
         self.here.webhook_jobs.drain()
@@ -130,14 +141,21 @@ def begin(redis_url: str, redis: Redis, tmp_path: Path) -> Iterator[Begin]:
     (tmp_path / "token").write_text(TOKEN + "\n")
     opened: list[Any] = []
 
-    def made(scheme: str, *, with_webhooks: bool = False, more: str = DELIVERED, **forge: Any) -> Life:
+    def made(
+        scheme: str,
+        *,
+        with_webhooks: bool = False,
+        more: str = DELIVERED,
+        goal: Mapping[str, Any] = MappingProxyType({}),
+        **forge: Any,
+    ) -> Life:
         serving = playing(LifeServer(**forge))
         server = serving.__enter__()
         text = f'app = "our-app"\napi = "{server.url}/{scheme}"\ntoken_file = "token"'
         path = webhooks.write(tmp_path, source("forge", scheme, more, more=text))
         here = engine.container(redis_url, webhooks_file=path)
         opened.extend((serving, here))
-        return Life(here.__enter__(), redis, server, path, with_webhooks=with_webhooks)
+        return Life(here.__enter__(), redis, server, path, with_webhooks=with_webhooks, goal=goal)
 
     yield made
     for each in opened:

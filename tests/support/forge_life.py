@@ -44,6 +44,7 @@ class LifeServer(ForgeServer):
     comments: list[str] = field(default_factory=list)
     writers: tuple[str, ...] = ("alice",)
     main: list[str] = field(default_factory=list)  # messages of commits since the merge
+    green_runs: int = 0  # before the run of the checks, on a page of their own
     again: list[str] = field(default_factory=list)  # runs that were asked to run again
     at: str = "2026-11-28T20:00:00Z"
     calls: list[tuple[str, str, Any, int, Any]] = field(default_factory=list)  # method, path, body, status, answer
@@ -55,6 +56,7 @@ class LifeServer(ForgeServer):
     def answer(self, method: str, target: str, headers: dict[str, str], body: dict[str, Any]) -> tuple[int, Any]:
         """Answer one call as the forges do."""
         self.asked.append(f"{method} {target}")
+        self.headers = {}
         url = urlsplit(target)
         path, query = unquote(url.path), {name: each[0] for name, each in parse_qs(url.query).items()}
         given = headers.get("authorization", "").removeprefix("Bearer ") or headers.get("private-token")
@@ -82,7 +84,7 @@ class LifeServer(ForgeServer):
         if path == "/issues/7/comments":
             return self._commented(method, body)
         if path.endswith("/check-runs"):
-            return 200, {"check_runs": [] if path.startswith("/check-suites") else [self._run()]}
+            return 200, {"check_runs": [] if path.startswith("/check-suites") else self._runs(query)}
         if path.endswith("/rerequest"):
             self.again.append(path)
             return 201, {}
@@ -108,6 +110,13 @@ class LifeServer(ForgeServer):
             "head": {"sha": self.head, "ref": self.branch, "repo": repo}, "base": {"ref": "main", "repo": repo},
         }  # fmt: skip
 
+    def _runs(self, query: dict[str, str]) -> list[dict[str, Any]]:
+        if self.green_runs and "page" not in query:
+            following = f"{self.url}{GITHUB}/commits/{self.head}/check-runs?page=2"
+            self.headers = {"Link": f'<{following}>; rel="next"'}
+            return [{**self._run(), "status": "completed", "conclusion": "success"}] * self.green_runs
+        return [self._run()]
+
     def _run(self) -> dict[str, Any]:
         said = self.checks.get(self.head)
         return {
@@ -121,7 +130,10 @@ class LifeServer(ForgeServer):
             return 200, [self._request()] if query["source_branch"] == self.branch else []
         if path == "/merge_requests/7":
             self.is_draft = self.is_draft and method == "GET"
-            return 200, self._request()
+            said = {"success": "success", "failure": "failed"}.get(self.checks.get(self.head, ""), "running")
+            return 200, self._request() | {"head_pipeline": {"id": 31, "sha": "f" * 40, "status": said}}
+        if path.startswith("/merge_requests/7/discussions/") and method == "GET":
+            return 200, _gitlab_thread(self._thread(int(path.split("/")[4].removeprefix("t"))))
         if method == "POST" and path.endswith("/notes") and "/discussions/" in path:
             return self._replied(int(path.split("/")[4].removeprefix("t")), body)
         if path == "/merge_requests/7/notes":
@@ -129,13 +141,11 @@ class LifeServer(ForgeServer):
         if path.endswith("/retry"):
             self.again.append(path)
             return 201, {}
-        said = {"success": "success", "failure": "failed"}.get(self.checks.get(self.head, ""), "running")
         found: dict[str, Any] = {
-            "/merge_requests/7/pipelines": [{"id": 31, "sha": self.head, "status": said}],
             "/pipelines/31/test_report": {"test_suites": []},
             "/pipelines/31/jobs": [{"id": 5, "name": "tests", "status": "failed", "allow_failure": False}],
             "/jobs/5/trace": LOG.encode(),
-            "/merge_requests/7/commits": [_gitlab_commit(each) for each in self.pushed],
+            "/merge_requests/7/commits": [_gitlab_commit(each) for each in reversed(self.pushed)],
             "/merge_requests/7/discussions": [_gitlab_thread(each) for each in self.threads],
             "/repository/commits": [_gitlab_commit(Pushed("e" * 40, message, PERSON)) for message in self.main],
         }
@@ -154,8 +164,11 @@ class LifeServer(ForgeServer):
             "squash_commit_sha": None,
         }  # fmt: skip
 
+    def _thread(self, number: int) -> Thread:
+        return next(each for each in self.threads if each.number == number)
+
     def _replied(self, number: int, body: dict[str, Any]) -> tuple[int, Any]:
-        thread = next(each for each in self.threads if each.number == number)
+        thread = self._thread(number)
         thread.comments.append(("planner-bot", body["body"], self.at))
         return 201, {"id": 100, "body": body["body"]}
 

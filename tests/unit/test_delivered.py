@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,18 @@ from schemas.base import GoalVerdict
 from schemas.delivered import DeliveryState as S
 from schemas.plan import GoalAnswer
 from schemas.stored.delivered import Act, DeliveredChange
-from tasks.delivered.decide import LAG_MS, SELDOM_MS, Terms, decide, next_look
+from tasks.delivered.decide import DAY_MS, IN_FLIGHT_MS, LAG_MS, SELDOM_MS, Terms, decide, next_look
 from tasks.delivered.lifecycle import MOVES, Fact, move
-from tasks.delivered.seen import Checks, Commit, Failure, SeenChange
+from tasks.delivered.seen import Checks, Commit, Failure, Remark, SeenChange
 
 PLAN, OTHER = "plan_3c-0199aaaabbbbccccddddeeeeffff0000", "plan_3c-0199aaaabbbbccccddddeeeeffff1111"
 PAGE = Path(__file__).parents[2] / "docs/delivery.md"
 OURS = Commit("1" * 40, f"Fix it\n\nPlan: {PLAN}\nStep: fix\nAttempt: 1")
-RED = SeenChange(7, "1" * 40, checks=Checks.RED, commits=(OURS,), failure=Failure(("tests",), ("t::a",), "log", "99"))
+RED = SeenChange(
+    7, "1" * 40, checks=Checks.RED, commits=(OURS,), failure=Failure(("tests",), ("t::a",), "log", ("99",))
+)
 NOW = 1_000_000_000
+ASKED, NO_TEST = Remark("1:1", "alice", "Name it.", NOW - DAY_MS), frozenset[str]()
 
 
 def a_change() -> DeliveredChange:
@@ -29,7 +33,7 @@ def a_change() -> DeliveredChange:
 
 
 def kinds(change: DeliveredChange) -> list[str]:
-    return [act.kind for act in change.todo]
+    return [act.kind for act in change.todo if act.kind != "announce"]
 
 
 def test_the_picture_of_the_states_has_the_moves_of_the_table() -> None:
@@ -48,26 +52,31 @@ def test_a_merged_change_can_only_be_reverted_and_a_reverted_one_stays_so(fact: 
 
 
 def test_checks_that_flaky_tests_made_red_run_again_once_before_a_plan_is_made() -> None:
-    first, _ = decide(a_change(), RED, {}, frozenset({"t::a"}), Terms(), NOW)
+    both = replace(RED, failure=replace(RED.failure, runs=("99", "98")))
+    first = decide(a_change(), both, {}, frozenset({"t::a"}), Terms(), NOW)
+    assert (kinds(first), first.follow_ups) == (["run_again", "run_again"], [])
     first.todo.clear()
-    second, _ = decide(first, RED, {}, frozenset({"t::a"}), Terms(), NOW)
 
-    assert (first.run_again, first.follow_ups) == (["1" * 40], [])
-    assert kinds(second) == ["follow_up"]
+    stale = decide(first, RED, {}, frozenset({"t::a"}), Terms(), NOW + 1000)
+    running = decide(stale, replace(RED, checks=Checks.RUNNING), {}, frozenset(), Terms(), NOW + 2000)
+    again = decide(running, RED, {}, frozenset({"t::a"}), Terms(), NOW + 3000)
+    late = decide(stale, RED, {}, frozenset({"t::a"}), Terms(), NOW + LAG_MS)
+
+    assert [kinds(each) for each in (stale, again, late)] == [[], ["follow_up"], ["follow_up"]]
 
 
 def test_a_rewritten_commit_is_a_persons() -> None:
     theirs = Commit(OURS.commit, OURS.message, is_rewritten=True)
     seen = SeenChange(7, "1" * 40, checks=Checks.RED, commits=(theirs,))
 
-    found, _ = decide(a_change(), seen, {}, frozenset(), Terms(), NOW)
+    found = decide(a_change(), seen, {}, frozenset(), Terms(), NOW)
 
     assert found.handed_over == f"a person has a commit on the branch, {'1' * 12}"
     assert kinds(found) == ["comment"]
 
 
 def test_a_follow_up_that_halted_hands_over_and_one_that_delivered_nothing_ends_after_a_while() -> None:
-    begun, _ = decide(a_change(), RED, {}, frozenset(), Terms(), NOW)
+    begun = decide(a_change(), RED, {}, frozenset(), Terms(), NOW)
     goal = begun.follow_ups[0].goal_id
     halted = GoalAnswer(
         goal_id=goal, plan_id=OTHER, verdict=GoalVerdict.PLANNED, reason="", state="HALTED", halt_reason="no budget",
@@ -75,25 +84,68 @@ def test_a_follow_up_that_halted_hands_over_and_one_that_delivered_nothing_ends_
     )  # fmt: skip
     delivered = halted.model_copy(update={"state": "COMPLETED", "branch": "b", "halt_reason": None})
 
-    failed, _ = decide(begun, RED, {goal: halted}, frozenset(), Terms(), NOW)
-    waiting, _ = decide(begun, RED, {goal: delivered}, frozenset(), Terms(), NOW)
-    over, _ = decide(waiting, RED, {goal: delivered}, frozenset(), Terms(), NOW + LAG_MS)
+    failed = decide(begun, RED, {goal: halted}, frozenset(), Terms(), NOW)
+    waiting = decide(begun, RED, {goal: delivered}, frozenset(), Terms(), NOW)
+    over = decide(waiting, RED, {goal: delivered}, frozenset(), Terms(), NOW + LAG_MS)
 
-    assert failed.handed_over == f"its checks are red, and plan {OTHER} did not repair them: no budget"
+    assert failed.handed_over == f"its checks are red, and plan {OTHER} did not repair them: `no budget`"
     assert (waiting.in_flight is None, over.in_flight is None) == (False, True)
     assert over.handed_over == f"its checks are red, and the branch has no commit of plan {OTHER}"
 
 
 def test_a_merge_drops_what_was_to_be_done_and_is_looked_at_seldom() -> None:
-    begun, _ = decide(a_change(), RED, {}, frozenset(), Terms(), NOW)
+    begun = decide(a_change(), RED, {}, frozenset(), Terms(), NOW)
     merged = SeenChange(7, "1" * 40, merged_at=NOW, merged_as=("d" * 40,))
 
-    found, moved = decide(begun, merged, {}, frozenset(), Terms(), NOW)
+    found = decide(begun, merged, {}, frozenset(), Terms(), NOW)
 
-    assert moved
-    assert (moved.before, moved.after) == (S.CHECKS_RED, S.MERGED)
     assert found.todo == [
+        Act(kind="announce", about=S.OPEN, text=S.CHECKS_RED, at=NOW),
+        Act(kind="announce", about=S.CHECKS_RED, text=S.MERGED, at=NOW),
         Act(kind="cancel", about=begun.follow_ups[0].goal_id, text="the change is MERGED"),
     ]
+    assert next_look(found, merged, Terms(), NOW) == IN_FLIGHT_MS
+    found.todo.clear()
     assert next_look(found, merged, Terms(), NOW) == SELDOM_MS
     assert next_look(found, merged, Terms(), NOW + 31 * 86_400_000) is None
+
+
+def test_threads_that_do_not_fit_into_one_goal_are_left_for_the_next_one() -> None:
+    remarks = tuple(Remark(f"{each}:{each}", "alice", f"{each} " + "word " * 150, NOW - DAY_MS) for each in range(8))
+    seen = SeenChange(7, "1" * 40, commits=(OURS,), remarks=remarks)
+
+    found = decide(a_change(), seen, {}, frozenset(), Terms(), NOW)
+
+    (made,) = found.follow_ups
+    assert 1 < len(made.threads) < len(remarks)
+    assert [each.text.strip() in made.text for each in remarks] == [each.thread in made.threads for each in remarks]
+
+
+def test_words_from_outside_are_code_in_an_answer() -> None:
+    begun = decide(a_change(), SeenChange(7, "1" * 40, commits=(OURS,), remarks=(ASKED,)), {}, NO_TEST, Terms(), NOW)
+    goal = begun.follow_ups[0].goal_id
+    said = "packages/@acme/x `fixes #12`"
+    end = GoalAnswer(goal_id=goal, plan_id=OTHER, verdict=GoalVerdict.REJECTED, reason=said)
+
+    found = decide(begun, SeenChange(7, "1" * 40, commits=(OURS,)), {goal: end}, frozenset(), Terms(), NOW)
+
+    assert "Not changed: `packages/@acme/x 'fixes #12'`." in [act.text for act in found.todo]
+
+
+def test_after_a_hand_over_a_thread_is_answered_once_and_no_draft_is_made_ready() -> None:
+    left = a_change().model_copy(update={"handed_over": "a person has a commit on the branch"})
+    seen = SeenChange(7, "1" * 40, is_draft=True, checks=Checks.GREEN, commits=(OURS,), remarks=(ASKED,))
+
+    first = decide(left, seen, {}, frozenset(), Terms(), NOW)
+    second = decide(first, replace(seen, remarks=(replace(ASKED, thread="1:2"),)), {}, frozenset(), Terms(), NOW)
+
+    assert (kinds(first), kinds(second)) == (["answer"], ["answer"])
+    assert second.answered == ["1:1", "1:2"]
+
+
+def test_a_draft_is_made_ready_once() -> None:
+    seen = SeenChange(7, "1" * 40, is_draft=True, checks=Checks.GREEN, commits=(OURS,))
+    first = decide(a_change(), seen, {}, frozenset(), Terms(), NOW)
+    first.todo.clear()
+
+    assert kinds(decide(first, seen, {}, frozenset(), Terms(), NOW)) == []

@@ -188,7 +188,7 @@ class RepositorySettings(_Table):
         if named := (given.app_id or given.app_key_file or given.app_installation):
             if not (given.app_id and given.app_key_file and given.app_installation) or kind is not ForgeKind.GITHUB:
                 raise ValueError(f"delivery: {named} is of a GitHub App: app_id, app_key_file and app_installation")
-            app = GitHubApp(given.app_id, given.app_key_file, given.app_installation)
+            app = GitHubApp(given.app_id, given.app_key_file, given.app_installation, api)
         return Forge(kind, api, given.project or path, token_file, app)
 
     @property

@@ -11,11 +11,25 @@ from urllib.parse import quote, urlencode
 
 from schemas.stored.delivered import DeliveredChange
 from tasks.delivered.seen import Checks, Commit, Failure, Remark, SeenChange
-from worker.delivered.reading import MOST_LOGS, OURS, Writers, at, dicts, in_order, log_tails, text, time_of
+from worker.delivered.reading import (
+    MOST_LOGS,
+    OURS,
+    Writers,
+    at,
+    body_of,
+    dicts,
+    in_order,
+    is_there,
+    listing_of,
+    log_tails,
+    text,
+    time_of,
+)
 from worker.webhooks.failures import failures_of
 from worker.webhooks.forge import PAGE, Forge, ForgeRefuses
 
-RED = frozenset({"failure", "timed_out", "startup_failure", "action_required"})
+RED = frozenset({"failure", "timed_out", "startup_failure"})
+UNDONE = frozenset({"action_required", "cancelled", "stale"})  # conclusions of runs without a result
 RED_STATUS = frozenset({"failure", "error"})
 OWN_CONTEXT = "planner"  # the name of our own status of a commit
 MAY_WRITE = frozenset({"admin", "maintain", "write"})
@@ -29,7 +43,7 @@ class GitHub:
 
     forge: Forge
     repo: str
-    _writers: Writers = field(default_factory=Writers)
+    writers: Writers = field(default_factory=Writers)
 
     @property
     def _base(self) -> str:
@@ -77,7 +91,7 @@ class GitHub:
         said = [f"{text(run, 'output.title')}\n{text(run, 'output.summary')}" for run in failed]
         names = [text(run, "name") for run in failed] or [text(each, "context") for each in self._red_statuses(seen)]
         whole = "\n".join(filter(str.strip, (*said, log, context.get("failure_log", ""))))
-        return Failure(tuple(names), tuple(context.get("failing_tests", ())), whole, str(suites[0]) if suites else "")
+        return Failure(tuple(names), tuple(context.get("failing_tests", ())), whole, tuple(map(str, suites)))
 
     def answer(self, change: DeliveredChange, thread: str, text: str) -> None:
         """Answer a thread of the review; a review without a thread is answered by a comment."""
@@ -85,14 +99,16 @@ class GitHub:
             self.comment(change, text)
             return
         first = thread.partition(":")[0]
-        self.forge.send("POST", f"{self._base}/pulls/{change.number}/comments/{first}/replies", _body(text))
+        place = f"{self._base}/pulls/{change.number}/comments"
+        there = self.forge.pages(f"{place}?per_page={PAGE}")[0]
+        if not any(str(each.get("in_reply_to_id")) == first and is_there(text, each) for each in there):
+            self.forge.send("POST", f"{place}/{first}/replies", body_of(text))
 
     def comment(self, change: DeliveredChange, text: str) -> None:
         """Comment on the change as a whole, unless that comment is there already."""
         place = f"{self._base}/issues/{change.number}/comments"
-        newest = dicts(self.forge.json(f"{place}?per_page={PAGE}"))
-        if _body(text)["body"] not in [each.get("body") for each in newest]:
-            self.forge.send("POST", place, _body(text))
+        if not any(is_there(text, each) for each in self.forge.pages(f"{place}?per_page={PAGE}")[0]):
+            self.forge.send("POST", place, body_of(text))
 
     def set_ready(self, change: DeliveredChange) -> None:
         """End the draft: the change may be reviewed and merged."""
@@ -106,11 +122,11 @@ class GitHub:
         self.forge.send("POST", f"{self._base}/check-suites/{quote(run, safe='')}/rerequest")
 
     def _runs(self, head: str) -> list[dict[str, Any]]:
-        found = self.forge.json(f"{self._base}/commits/{head}/check-runs?filter=latest&per_page={PAGE}")
-        return dicts(at(found, "check_runs"))
+        asked = f"{self._base}/commits/{head}/check-runs?filter=latest&per_page={PAGE}"
+        return self.forge.pages(asked, "check_runs")[0]
 
     def _statuses(self, head: str) -> list[dict[str, Any]]:
-        found = dicts(at(self.forge.json(f"{self._base}/commits/{head}/status?per_page={PAGE}"), "statuses"))
+        found = self.forge.pages(f"{self._base}/commits/{head}/status?per_page={PAGE}", "statuses")[0]
         return [each for each in found if each.get("context") != OWN_CONTEXT]
 
     def _red_statuses(self, seen: SeenChange) -> list[dict[str, Any]]:
@@ -122,38 +138,37 @@ class GitHub:
         return run if isinstance(run, int) else None
 
     def _threads(self, number: int) -> Iterator[Remark]:
-        """Yield the threads of the review whose last word is of a person who may write."""
+        """Yield the threads of the review with words of users who may write. Words of others end no thread."""
         threads: dict[Any, list[dict[str, Any]]] = {}
         for each in self.forge.pages(f"{self._base}/pulls/{number}/comments?per_page={PAGE}")[0]:
             threads.setdefault(each.get("in_reply_to_id") or each.get("id"), []).append(each)
         for first, comments in threads.items():
-            last = comments[-1]
-            if self._counts(last, "body"):
+            if counted := [each for each in comments if self._counts(each)]:
+                last = counted[-1]
                 line = last.get("line") or last.get("original_line")
                 place = f"{text(last, 'path')}:{line}" if line else text(last, "path")
-                counted = [each for each in comments if self._counts(each, "body")]
                 yield _remark(f"{first}:{last.get('id')}", counted, last, "created_at", place)
 
     def _reviews(self, number: int) -> Iterator[Remark]:
         """Yield the texts of reviews themselves that ask for changes or comment."""
         for each in self.forge.pages(f"{self._base}/pulls/{number}/reviews?per_page={PAGE}")[0]:
-            if each.get("state") in ("CHANGES_REQUESTED", "COMMENTED") and self._counts(each, "body"):
+            if each.get("state") in ("CHANGES_REQUESTED", "COMMENTED") and self._counts(each):
                 yield _remark(f"{REVIEW}{each.get('id')}", [each], each, "submitted_at", "")
 
-    def _counts(self, said: Mapping[str, Any], key: str) -> bool:
+    def _counts(self, said: Mapping[str, Any]) -> bool:
         """Whether a comment is of a person who may write to the repository, and not ours."""
-        words, login = text(said, key), text(said, "user.login")
+        words, login = text(said, "body"), text(said, "user.login")
         if not words.strip() or OURS in words or at(said, "user.type") != "User":
             return False
         place = f"{self._base}/collaborators/{quote(login, safe='')}/permission"
-        return self._writers.may(login, lambda: text(self.forge.json(place), "permission") in MAY_WRITE)
+        return self.writers.may(place, lambda: text(self.forge.json(place), "permission") in MAY_WRITE)
 
     def _reverted_at(self, number: int, into: Sequence[str], target: str, since: str) -> int | None:
-        """Return when a commit of the target reverted the change, by its message; None if none did."""
+        """Return when a commit of the target reverted the change, by its message; None if none did, or it is gone."""
         asked = urlencode({"sha": target, "since": since, "per_page": PAGE})
         words = [f"This reverts commit {each}" for each in into]
         named = re.compile(rf"\bReverts {re.escape(self.repo)}#{number}\b")
-        for each in dicts(self.forge.json(f"{self._base}/commits?{asked}")):
+        for each in listing_of(self.forge, f"{self._base}/commits?{asked}"):
             message = text(each, "commit.message")
             if named.search(message) or any(word in message for word in words):
                 return time_of(each, "commit.committer.date")
@@ -171,7 +186,7 @@ def _checks(runs: Sequence[Mapping[str, Any]], statuses: Sequence[Mapping[str, A
         return Checks.NONE
     if any(run.get("conclusion") in RED for run in runs) or any(each.get("state") in RED_STATUS for each in statuses):
         return Checks.RED
-    is_over = all(run.get("status") == "completed" for run in runs)
+    is_over = all(run.get("status") == "completed" and run.get("conclusion") not in UNDONE for run in runs)
     return Checks.GREEN if is_over and all(each.get("state") == "success" for each in statuses) else Checks.RUNNING
 
 
@@ -188,7 +203,3 @@ def _remark(
 ) -> Remark:
     said = "\n".join(text(each, "body") for each in comments)
     return Remark(thread, text(last, "user.login"), said, time_of(last, when) or 0, place)
-
-
-def _body(text: str) -> dict[str, str]:
-    return {"body": f"{text}\n\n{OURS}"}

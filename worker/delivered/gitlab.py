@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,11 +11,25 @@ from urllib.parse import quote, urlencode
 
 from schemas.stored.delivered import DeliveredChange
 from tasks.delivered.seen import Checks, Commit, Failure, Remark, SeenChange
-from worker.delivered.reading import MOST_LOGS, OURS, Writers, at, dicts, in_order, log_tails, text, time_of
+from worker.delivered.reading import (
+    MOST_LOGS,
+    OURS,
+    Writers,
+    at,
+    body_of,
+    dicts,
+    in_order,
+    is_there,
+    listing_of,
+    log_tails,
+    text,
+    time_of,
+)
 from worker.webhooks.failures import failures_of
 from worker.webhooks.forge import PAGE, Forge, ForgeRefuses
 
-STATES = {"success": Checks.GREEN, "skipped": Checks.GREEN, "failed": Checks.RED, "canceled": Checks.RED}
+STATES = {"success": Checks.GREEN, "skipped": Checks.GREEN, "failed": Checks.RED}
+BOT = re.compile(r"(?:project|group)_\d+_bot\w*|service_account_\w+", re.ASCII)  # as GitLab names users of tokens
 DEVELOPER = 30  # the access level from which a member may push
 
 
@@ -24,7 +39,7 @@ class GitLab:
 
     forge: Forge
     repo: str
-    _writers: Writers = field(default_factory=Writers)
+    writers: Writers = field(default_factory=Writers)
 
     @property
     def _base(self) -> str:
@@ -52,20 +67,20 @@ class GitLab:
             return SeenChange(number, head, target, merged_at=merged, merged_as=into, reverted_at=gone)
         if found.get("state") == "closed":
             return SeenChange(number, head, target, closed_at=time_of(found, "closed_at"))
-        pipeline = self._pipeline(place, head)
+        pipeline = self._pipeline(place)
         return SeenChange(
             number,
             head,
             target,
             is_draft=found.get("draft") is True,
             checks=STATES.get(text(pipeline, "status"), Checks.RUNNING) if pipeline else Checks.NONE,
-            commits=tuple(map(_commit, self.forge.pages(f"{place}/commits?per_page={PAGE}")[0])),
+            commits=tuple(map(_commit, reversed(self.forge.pages(f"{place}/commits?per_page={PAGE}")[0]))),
             remarks=in_order(list(self._threads(place))),
         )
 
     def failure(self, seen: SeenChange) -> Failure:
         """Return the details of red checks."""
-        pipeline = self._pipeline(f"{self._base}/merge_requests/{seen.number}", seen.head)
+        pipeline = self._pipeline(f"{self._base}/merge_requests/{seen.number}")
         if not pipeline:
             return Failure()
         number, context = int(pipeline["id"]), dict[str, Any]()
@@ -76,19 +91,19 @@ class GitLab:
         log = log_tails(self.forge, (f"{self._base}/jobs/{job['id']}/trace" for job in failed[:MOST_LOGS]))
         whole = "\n".join(filter(str.strip, (log, context.get("failure_log", ""))))
         names = tuple(text(job, "name") for job in failed)
-        return Failure(names, tuple(context.get("failing_tests", ())), whole, str(number))
+        return Failure(names, tuple(context.get("failing_tests", ())), whole, (str(number),))
 
     def answer(self, change: DeliveredChange, thread: str, text: str) -> None:
         """Answer a thread of the review."""
-        name = quote(thread.partition(":")[0], safe="")
-        self.forge.send("POST", f"{self._request(change)}/discussions/{name}/notes", _body(text))
+        place = f"{self._request(change)}/discussions/{quote(thread.partition(':')[0], safe='')}"
+        if not any(is_there(text, note) for note in dicts(at(self.forge.json(place), "notes"))):
+            self.forge.send("POST", f"{place}/notes", body_of(text))
 
     def comment(self, change: DeliveredChange, text: str) -> None:
         """Comment on the change as a whole, unless that comment is there already."""
         place = f"{self._request(change)}/notes"
-        newest = dicts(self.forge.json(f"{place}?sort=desc&per_page={PAGE}"))
-        if _body(text)["body"] not in [each.get("body") for each in newest]:
-            self.forge.send("POST", place, _body(text))
+        if not any(is_there(text, note) for note in dicts(self.forge.json(f"{place}?sort=desc&per_page={PAGE}"))):
+            self.forge.send("POST", place, body_of(text))
 
     def set_ready(self, change: DeliveredChange) -> None:
         """End the draft: the change may be reviewed and merged."""
@@ -101,27 +116,30 @@ class GitLab:
         """Have the failed jobs of a pipeline run again."""
         self.forge.send("POST", f"{self._base}/pipelines/{quote(run, safe='')}/retry")
 
-    def _pipeline(self, place: str, head: str) -> dict[str, Any] | None:
-        """Return the newest pipeline of the newest commit."""
-        listed = [each for each in dicts(self.forge.json(f"{place}/pipelines")) if each.get("sha") == head]
-        return max(listed, key=lambda each: int(each.get("id") or 0), default=None)
+    def _pipeline(self, place: str) -> dict[str, Any] | None:
+        """Return the pipeline of the newest commit, or of its merge into the target; GitLab knows which counts."""
+        found = at(self.forge.json(place), "head_pipeline")
+        return found if isinstance(found, dict) else None
 
     def _threads(self, place: str) -> Iterator[Remark]:
-        """Yield the open threads whose last word is of a person who may write."""
+        """Yield the open threads with words of users who may write. Words of others end no thread."""
         for each in self.forge.pages(f"{place}/discussions?per_page={PAGE}")[0]:
             notes = [note for note in dicts(each.get("notes")) if note.get("system") is not True]
             is_resolved = any(note.get("resolved") is True for note in notes)
-            if is_resolved or not notes or not self._counts(notes[-1]):
+            counted = [note for note in notes if self._counts(note)]
+            if is_resolved or not counted:
                 continue
-            last, line, path = notes[-1], at(notes[0], "position.new_line"), text(notes[0], "position.new_path")
-            said = "\n".join(text(note, "body") for note in notes if self._counts(note))
+            last, line, path = counted[-1], at(notes[0], "position.new_line"), text(notes[0], "position.new_path")
+            said = "\n".join(text(note, "body") for note in counted)
             key, when = f"{each.get('id')}:{last.get('id')}", time_of(last, "created_at") or 0
             yield Remark(key, text(last, "author.username"), said, when, f"{path}:{line}" if line else path)
 
     def _counts(self, note: Mapping[str, Any]) -> bool:
-        """Whether a note is of a member who may push, and not ours."""
+        """Whether a note is of a person who may push, and not ours."""
         words, person = text(note, "body"), at(note, "author.id")
         if not words.strip() or OURS in words or not isinstance(person, int):
+            return False
+        if BOT.fullmatch(text(note, "author.username")):
             return False
         place = f"{self._base}/members/all/{person}"
 
@@ -129,14 +147,14 @@ class GitLab:
             level = at(self.forge.json(place), "access_level")
             return isinstance(level, int) and level >= DEVELOPER
 
-        return self._writers.may(str(person), may)
+        return self.writers.may(place, may)
 
     def _reverted_at(self, number: int, into: Sequence[str], target: str, since: str) -> int | None:
-        """Return when a commit of the target reverted the change, by its message; None if none did."""
+        """Return when a commit of the target reverted the change, by its message; None if none did, or it is gone."""
         asked = urlencode({"ref_name": target, "since": since, "per_page": PAGE})
         words = [f"This reverts commit {each}" for each in into]
         words.append(f"This reverts merge request !{number}")
-        for each in dicts(self.forge.json(f"{self._base}/repository/commits?{asked}")):
+        for each in listing_of(self.forge, f"{self._base}/repository/commits?{asked}"):
             lines = text(each, "message").splitlines()
             if any(line.startswith(word) for line in lines for word in words):
                 return time_of(each, "committed_date")
@@ -149,7 +167,3 @@ DRAFT = "Draft: "
 def _commit(found: Mapping[str, Any]) -> Commit:
     people = [(text(found, f"{role}_name"), text(found, f"{role}_email")) for role in ("author", "committer")]
     return Commit(text(found, "id"), text(found, "message"), is_rewritten=people[0] != people[1])
-
-
-def _body(text: str) -> dict[str, str]:
-    return {"body": f"{text}\n\n{OURS}"}

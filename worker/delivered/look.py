@@ -1,14 +1,15 @@
 """One look at a delivered change: it reads the forge, decides, writes the tasks, and does them.
 
 A webhook only causes a look, which reads the forge itself: a lost webhook delays a look and changes no result. Tasks
-are written before they are done, and doing one twice changes nothing. A look that was overtaken does nothing.
+are written before they are done, and one worker at a time does those of a change. The next one does those of a worker
+that died, after LEASE_MS: an event may come twice then, an answer does not. A look that was overtaken does nothing.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,21 @@ from schemas.event import event_type
 from schemas.plan import GoalAnswer
 from schemas.stored.delivered import Act, DeliveredChange, FollowUp
 from schemas.times import rfc3339
-from tasks.delivered.decide import DAY_MS, UNFOLLOWED_DAYS, Moved, Terms, decide, next_look
-from tasks.delivered.seen import Checks
+from tasks.delivered.decide import (
+    DAY_MS,
+    IN_FLIGHT_MS,
+    UNFOLLOWED_DAYS,
+    Terms,
+    decide,
+    hand_over,
+    has_ended,
+    has_news,
+    next_look,
+)
 from tasks.memory.flaky_tests import recall
 from worker.delivered.github import GitHub
 from worker.delivered.gitlab import GitLab
-from worker.delivered.reading import ChangeReader
+from worker.delivered.reading import ChangeReader, Writers
 from worker.sources.retry import NoRetry, follow_up_of
 from worker.store import delivered_changes, flaky_memory, kept_goals, queries
 from worker.store.clients import now_ms
@@ -41,7 +51,10 @@ from worker.webhooks.sources_file import Delivered, Scheme, Source, SourcesFile
 log = logging.getLogger("planner.delivered")
 
 NOBODY_FOLLOWS_S = 3600.0
-OVERTAKEN_S = 1.0
+OVERTAKEN_S, BUSY_S = 1.0, 5.0
+LEASE_MS = 180_000  # more than a look takes (WHOLE_S of worker/webhooks/forge.py)
+ALWAYS = ("announce", "cancel")  # tasks that write nothing at the forge
+GOAL_FIELDS = ("callback", "holdout", "mend", "overlap")  # of the first goal, which follow-ups keep
 LEAST_TOKENS = 1000  # that a goal may ask for; a plan that needs more is refused
 TELLS = {
     DeliveryState.CHECKS_RED: "plan.checks_red",
@@ -50,7 +63,7 @@ TELLS = {
     DeliveryState.CLOSED: "plan.closed",
     DeliveryState.REVERTED: "plan.reverted",
 }
-READERS: Mapping[Scheme, Callable[[Forge, str], ChangeReader]] = {Scheme.GITHUB: GitHub, Scheme.GITLAB: GitLab}
+READERS: Mapping[Scheme, Callable[[Forge, str, Writers], ChangeReader]] = {Scheme.GITHUB: GitHub, Scheme.GITLAB: GitLab}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,64 +73,84 @@ class Looks:
     client: Redis
     partitions: int
     file: Path | None
+    writers: Writers = field(default_factory=Writers)
 
-    def look(self, plan_id: str) -> float | None:
+    def look(self, plan_id: str, is_asked: bool = False) -> float | None:
         """Look at the change of a plan; returns in how many seconds it is looked at again, None for never.
 
-        Raises ForgeAway where the forge does not answer for now, WrongSources where the file cannot be read.
+        While a follow-up plan works, its goal's record is looked at, and the forge only if that `is_asked` for or after
+        `poll_s`. Raises ForgeAway if the forge does not answer for now, ForgeRefuses if it refuses, WrongSources if the
+        file cannot be read.
         """
         kept = delivered_changes.read(self.client, plan_id)
         if kept is None:
             return None
-        source = SourcesFile.read(self.file).following(kept.change.repo) if self.file else None
+        source = SourcesFile.read(self.file).following(kept.change.tenant, kept.change.repo) if self.file else None
         now = now_ms(self.client)
         if source is None or source.delivered is None:
             age = now - kept.change.times[kept.change.state]
             return NOBODY_FOLLOWS_S if age < UNFOLLOWED_DAYS * DAY_MS else None
+        if kept.change.busy_until > now:
+            return BUSY_S
+        terms = _terms(source, source.delivered)
+        if not is_asked and now < kept.looked + terms.poll_ms and self._is_at_work(kept.change, terms):
+            return IN_FLIGHT_MS / 1000
         with Forge(source) as forge:
-            return self._look(kept, READERS[source.scheme](forge, kept.change.repo), source, source.delivered, now)
+            reader = READERS[source.scheme](forge, kept.change.repo, self.writers)
+            return self._look(kept, reader, terms, source.delivered, now)
 
-    def _look(self, kept: Kept, reader: ChangeReader, source: Source, allowed: Delivered, now: int) -> float | None:
-        change, terms = kept.change, _terms(source, allowed)
+    def _is_at_work(self, change: DeliveredChange, terms: Terms) -> bool:
+        """Whether nothing is to be done before the follow-up plan ends."""
+        is_waiting = bool(change.in_flight) and not _due(change, terms)
+        return is_waiting and not any(map(has_ended, self._ends(change).values()))
+
+    def _look(self, kept: Kept, reader: ChangeReader, terms: Terms, allowed: Delivered, now: int) -> float | None:
+        change = kept.change
         seen = reader.read(change)
+        delivered_changes.note_look(self.client, change, now)
         if seen is None:  # a branch without a pull request, or with one of its own time to come
             return allowed.poll_s if now - change.times[change.state] < UNFOLLOWED_DAYS * DAY_MS else None
-        if seen.checks is Checks.RED and seen.head not in change.seen and not change.in_flight and terms.acts:
+        if has_news(change, seen, now) and terms.acts:
             seen = replace(seen, failure=reader.failure(seen))
-        found, moved = decide(change, seen, self._ends(change), self._flaky(change, now), terms, now)
-        version = kept.version
+        found, version = decide(change, seen, self._ends(change), self._flaky(change, now), terms, now), kept.version
+        if due := _due(found, terms):
+            found.busy_until = now + LEASE_MS
         if found != change:
             if not delivered_changes.keep(self.client, version, found):
                 return OVERTAKEN_S
             version += 1
-        if moved:
-            self._tell(found, moved)
-        self._do_all(found, version, reader, allowed)
+        self._do_all(found, version, due, reader, allowed)
         wait_ms = next_look(found, seen, terms, now)
         return None if wait_ms is None else wait_ms / 1000
 
-    def _do_all(self, change: DeliveredChange, version: int, reader: ChangeReader, allowed: Delivered) -> None:
-        """Do the tasks, and write those that are left; a task that the forge refuses is given up."""
-        if not change.todo:
+    def _do_all(
+        self, change: DeliveredChange, version: int, due: list[Act], reader: ChangeReader, allowed: Delivered
+    ) -> None:
+        """Do the tasks that are due, and write those that are left; a task that the forge refuses is given up."""
+        if not due:
             return
-        left = list(change.todo)
         try:
-            for act in change.todo:
+            for act in due:
                 try:
-                    self._do(change, act, reader, allowed)
+                    is_done = self._do(change, act, reader, allowed)
                 except (ForgeRefuses, NoRetry) as error:
                     log.warning("change not answered", extra={"plan_id": change.plan_id, "reason": str(error)})
                     _give_up(change, act, str(error))
-                left.remove(act)
+                    is_done = True
+                if is_done:
+                    change.todo.remove(act)
         finally:
-            change.todo = left
+            change.busy_until = 0
             delivered_changes.keep(self.client, version, change)
 
-    def _do(self, change: DeliveredChange, act: Act, reader: ChangeReader, allowed: Delivered) -> None:
-        if act.kind == "follow_up":
-            self._publish(change, next(each for each in change.follow_ups if each.goal_id == act.about), allowed)
-        elif act.kind == "cancel":
-            self._cancel(change, act)
+    def _do(self, change: DeliveredChange, act: Act, reader: ChangeReader, allowed: Delivered) -> bool:
+        """Do a task; returns False if it has to wait."""
+        if act.kind == "cancel":
+            return self._cancel(change, _follow_up(change, act), act.text)
+        if act.kind == "announce":
+            self._announce(change, act)
+        elif act.kind == "follow_up":
+            self._publish(change, _follow_up(change, act), allowed)
         elif act.kind == "answer":
             reader.answer(change, act.about, act.text)
         elif act.kind == "comment":
@@ -126,6 +159,7 @@ class Looks:
             reader.set_ready(change)
         else:
             reader.run_again(act.about)
+        return True
 
     def _publish(self, change: DeliveredChange, wanted: FollowUp, allowed: Delivered) -> None:
         """Send the goal of a follow-up plan, once; raises NoRetry where the plan before it is not kept any more."""
@@ -136,15 +170,17 @@ class Looks:
         made = follow_up_of(plan, kept, wanted.text, wanted.goal_id, ()).body
         failed = {"failing_tests": wanted.failing_tests, "failure_log": wanted.log}
         context = made["context"] | {"base_sha": wanted.head} | {name: said for name, said in failed.items() if said}
-        limit = plan.budget.tokens.limit or 0
-        left = int(limit * allowed.token_share) - self._spent(change)
+        tokens = plan.budget.tokens
+        left = int((tokens.limit or tokens.spent) * allowed.token_share) - self._spent(change)
         body = {
             **made,
+            **{name: kept[name] for name in GOAL_FIELDS if kept.get(name) is not None},
             "context": context,
             "delivery": {**(kept.get("delivery") or {}), "onto": change.plan_id},
-            **({"limits": {"tokens": max(LEAST_TOKENS, left)}} if limit else {}),
+            "limits": {**(kept.get("limits") or {}), "tokens": max(LEAST_TOKENS, left)},
         }
         publish_goal(self.client, codec.dumps(body), wanted.goal_id, change.tenant, once=True)
+        wanted.failing_tests, wanted.log = [], ""  # the goal has them
         HERE.count(metrics.CHANGE_ROUNDS, wanted.why)
         log.info("change gets a follow-up", extra={"plan_id": change.plan_id, "goal_id": wanted.goal_id})
 
@@ -154,18 +190,23 @@ class Looks:
         found = [queries.summary(self.client, self.partitions, plan_id) for plan_id in plans]
         return sum(each.budget.tokens.spent for each in found if each)
 
-    def _cancel(self, change: DeliveredChange, act: Act) -> None:
-        answer = queries.goal(self.client, act.about, change.tenant)
-        if answer and answer.plan_id and not answer.ended_at:
+    def _cancel(self, change: DeliveredChange, wanted: FollowUp, why: str) -> bool:
+        """Cancel a follow-up plan that works; returns False while its goal may yet get a plan."""
+        answer = queries.goal(self.client, wanted.goal_id, change.tenant)
+        if answer is None:
+            return False
+        wanted.plan_id = answer.plan_id or wanted.plan_id
+        if answer.plan_id and not answer.ended_at:
             command = Command(
-                command_id=f"delivered-{act.about}"[:200],
+                command_id=f"delivered-{wanted.goal_id}"[:200],
                 command=CommandName.CANCEL,
                 scope=Scope.PLAN,
                 plan_id=answer.plan_id,
                 actor="planner",
-                reason=act.text,
+                reason=why,
             )
             publish_command(self.client, self.partitions, command, "webhook")
+        return bool(answer.plan_id) or has_ended(answer)
 
     def _ends(self, change: DeliveredChange) -> dict[str, GoalAnswer]:
         current = change.in_flight
@@ -176,17 +217,18 @@ class Looks:
         seen = flaky_memory.read(self.client, self.partitions, change.tenant, change.repo)
         return frozenset(recall({f"{each.day} {each.test}": each.times for each in seen}, now).flaky)
 
-    def _tell(self, change: DeliveredChange, moved: Moved) -> None:
+    def _announce(self, change: DeliveredChange, moved: Act) -> None:
         """Count a move, and send its event and callbacks."""
-        HERE.count(metrics.CHANGES, moved.after)
-        if moved.after is DeliveryState.MERGED:
+        after = DeliveryState(moved.text)
+        HERE.count(metrics.CHANGES, after)
+        if after is DeliveryState.MERGED:
             HERE.observe(metrics.CHANGE_SECONDS, (moved.at - change.times[DeliveryState.OPEN]) / 1000)
         data: dict[str, Any] = {"plan_id": change.plan_id, "goal_id": change.goal_id, "tenant": change.tenant}
-        data |= {"repo": change.repo, "from": moved.before, "to": moved.after, "branch": change.branch}
+        data |= {"repo": change.repo, "from": moved.about, "to": after, "branch": change.branch}
         event = event_type("plan.delivery_changed"), codec.dumps({**data, "at": rfc3339(moved.at)})
         partition = Partition(partition_of(change.plan_id, self.partitions))
-        delivered_changes.announce(self.client, partition, change, TELLS.get(moved.after, ""), event)
-        log.info("change moved", extra={"plan_id": change.plan_id, "from": moved.before, "to": moved.after})
+        delivered_changes.announce(self.client, partition, change, moved.at, TELLS.get(after, ""), event)
+        log.info("change moved", extra={"plan_id": change.plan_id, "from": moved.about, "to": after})
 
 
 def _terms(source: Source, allowed: Delivered) -> Terms:
@@ -195,9 +237,16 @@ def _terms(source: Source, allowed: Delivered) -> Terms:
     return Terms(allowed.check_rounds if does else 0, 1000 * allowed.quiet_s, 1000 * allowed.poll_s, does)
 
 
+def _due(change: DeliveredChange, terms: Terms) -> list[Act]:
+    return [act for act in change.todo if terms.acts or act.kind in ALWAYS]
+
+
+def _follow_up(change: DeliveredChange, act: Act) -> FollowUp:
+    return next(each for each in change.follow_ups if each.goal_id == act.about)
+
+
 def _give_up(change: DeliveredChange, act: Act, why: str) -> None:
     """Note that a task cannot be done; a follow-up plan that cannot be made leaves the change to people."""
     if act.kind == "follow_up":
-        wanted = next(each for each in change.follow_ups if each.goal_id == act.about)
-        wanted.ended = True
-        change.handed_over = change.handed_over or why
+        _follow_up(change, act).ended = True
+        hand_over(change, why.rstrip("."))

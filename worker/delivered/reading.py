@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from worker.webhooks.forge import Forge, ForgeRefuses
 MAX_LOG_BYTES = 8 * 1024 * 1024
 LOG_TAIL = 16_000  # bytes of one failed job
 MOST_LOGS = 3
+ANSWER_S, REFUSAL_S, MOST_WRITERS = 3600.0, 300.0, 10_000
 OURS = "<!-- planner -->"  # a mark in each answer of ours
 
 
@@ -28,10 +30,10 @@ class ChangeReader(Protocol):
         """Return the details of red checks."""
 
     def answer(self, change: DeliveredChange, thread: str, text: str) -> None:
-        """Answer a thread of the review."""
+        """Answer a thread of the review, unless that answer is there already."""
 
     def comment(self, change: DeliveredChange, text: str) -> None:
-        """Comment on the change as a whole."""
+        """Comment on the change as a whole, unless that comment is there already."""
 
     def set_ready(self, change: DeliveredChange) -> None:
         """End the draft: the change may be reviewed and merged."""
@@ -41,19 +43,24 @@ class ChangeReader(Protocol):
 
 
 class Writers:
-    """Who may write to the repository, each asked about once a look."""
+    """Users who may write to a repository. The answer of a forge is kept for an hour, its refusal for five minutes."""
 
     def __init__(self) -> None:
-        self._known: dict[str, bool] = {}
+        self._known: dict[str, tuple[bool, float]] = {}  # by the address that was asked, with its end
 
-    def may(self, who: str, ask: Any) -> bool:
-        """Return whether `who` may; `ask` is called if that is not known. A user unknown to the forge may not."""
-        if who not in self._known:
+    def may(self, place: str, ask: Callable[[], bool]) -> bool:
+        """Return the answer that is known of the address `place`, else that of `ask`. An unknown user may not write."""
+        now = time.monotonic()
+        found = self._known.get(place)
+        if found is None or found[1] < now:
             try:
-                self._known[who] = bool(ask())
+                found = ask(), now + ANSWER_S
             except ForgeRefuses:
-                self._known[who] = False
-        return self._known[who]
+                found = False, now + REFUSAL_S
+            if len(self._known) >= MOST_WRITERS:
+                self._known.clear()
+            self._known[place] = found
+        return found[0]
 
 
 def dicts(found: Any) -> list[dict[str, Any]]:
@@ -99,3 +106,21 @@ def _tails(forge: Forge, urls: Iterable[str]) -> Iterator[str]:
 def in_order(remarks: Sequence[Remark]) -> tuple[Remark, ...]:
     """Return the remarks in the order of their last words."""
     return tuple(sorted(remarks, key=lambda each: (each.at, each.thread)))
+
+
+def listing_of(forge: Forge, url: str) -> list[dict[str, Any]]:
+    """Return the objects that the forge lists, none if it refuses; raises ForgeAway."""
+    try:
+        return dicts(forge.json(url))
+    except ForgeRefuses:
+        return []
+
+
+def body_of(text: str) -> dict[str, str]:
+    """Return a comment of ours as a request has it."""
+    return {"body": f"{text}\n\n{OURS}"}
+
+
+def is_there(words: str, comment: Mapping[str, Any]) -> bool:
+    """Whether a comment is ours and has these words."""
+    return text(comment, "body").strip() == body_of(words)["body"]

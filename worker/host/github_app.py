@@ -30,6 +30,7 @@ class GitHubApp:
     app_id: str
     key_file: Path
     installation: int
+    api: str = ""  # the server of the App, whose tokens no other server gets
 
     def token(self, ask: Callable[[str, str], Any]) -> str:
         """Return a token that lasts for at least some minutes. Raises NoAppToken, and the errors of `ask`.
@@ -49,6 +50,10 @@ class GitHubApp:
             raise NoAppToken("the answer of the forge has no token of an installation")
         _tokens[self] = token, until
         return token
+
+    def forget(self) -> None:
+        """Forget the token, which the forge has refused."""
+        _tokens.pop(self, None)
 
     def _signed(self) -> str:
         """Return the App's own token, which is for the next request only."""

@@ -27,10 +27,11 @@ PLAN = "PLAN"
 
 
 class Kept(NamedTuple):
-    """A change with the version that it was read as."""
+    """A change with the version that it was read as, and when its forge was last read, ms."""
 
     change: DeliveredChange
     version: int
+    looked: int
 
 
 def follow_call(plan_id: str, record: PlanRecord) -> tuple[Any, ...] | None:
@@ -48,7 +49,7 @@ def follow_call(plan_id: str, record: PlanRecord) -> tuple[Any, ...] | None:
         plan_head=head.encode().decode(),
         times={DeliveryState.OPEN: ended},
     )
-    places = (keys.delivered(plan_id), _lead(head.repo, branch), keys.WEBHOOK_JOBS, keys.WEBHOOK_LATER)
+    places = (keys.delivered(plan_id), _lead(head.tenant, head.repo, branch), keys.WEBHOOK_JOBS, keys.WEBHOOK_LATER)
     about = (plan_id, change.model_dump_json(), KEPT_S, job_of(PLAN), job_of(PLAN, once=True))
     return ("FCALL", functions.FOLLOW_CHANGE, len(places), *places, *about)
 
@@ -58,17 +59,17 @@ def job_of(plan_id: str, *, once: bool = False) -> bytes:
     return codec.dumps({"delivered": plan_id, **({"once": True} if once else {})})
 
 
-def nudge(client: Redis, repo: str, names: Iterable[str]) -> str | None:
-    """Have the change looked at that a branch or a commit of `repo` leads to; returns its plan, None if there is none.
+def nudge(client: Redis, tenant: str, repo: str, names: Iterable[str]) -> bool:
+    """Have the change looked at that a branch or a commit of `repo` leads to; returns whether there is one.
 
     `names` are branches, and ids of commits that changes were merged as.
     """
-    places = [_lead(repo, name) for name in names]
+    places = [_lead(tenant, repo, name) for name in names]
     found: Sequence[Any] = [client.get(place) for place in places]
     plan_id = next((each.decode() for each in found if each), None)
     if plan_id:  # as one of those that wait, so that many events lead to one look
         client.zadd(keys.WEBHOOK_LATER, {job_of(plan_id, once=True): now_ms(client)})
-    return plan_id
+    return plan_id is not None
 
 
 def awaiting_room(record: PlanRecord) -> DeliveryView | None:
@@ -88,10 +89,10 @@ def read_all(client: Redis, plan_ids: Sequence[str]) -> list[Kept | None]:
     """Read the changes of plans in one round trip."""
     pipeline = client.pipeline(transaction=False)
     for plan_id in plan_ids:
-        pipeline.hmget(keys.delivered(plan_id), "version", "change")
+        pipeline.hmget(keys.delivered(plan_id), "version", "change", "looked")
     return [
-        Kept(DeliveredChange.model_validate_json(change), int(version)) if change else None
-        for version, change in pipeline.execute()
+        Kept(DeliveredChange.model_validate_json(change), int(version), int(looked or 0)) if change else None
+        for version, change, looked in pipeline.execute()
     ]
 
 
@@ -100,7 +101,7 @@ def keep(client: Redis, version: int, change: DeliveredChange) -> bool:
     places = (
         keys.delivered(change.plan_id),
         keys.goal_id(change.goal_id, change.tenant),
-        *(_lead(change.repo, name) for name in (change.branch, *change.merged_as)),
+        *_leads(change),
     )
     about = (change.plan_id, change.state, rfc3339(change.times[change.state]))
     text = change.model_dump_json()
@@ -108,12 +109,28 @@ def keep(client: Redis, version: int, change: DeliveredChange) -> bool:
     return bool(functions.call_or_load(client, *call))
 
 
-def announce(client: Redis, partition: Partition, change: DeliveredChange, told: str, event: tuple[str, bytes]) -> None:
-    """Send an event about a change, and a callback of the type `told`, unless that is empty."""
+def note_look(client: Redis, change: DeliveredChange, now: int) -> None:
+    """Note when the forge of a change was read; from then on it is kept for KEPT_S."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.hset(keys.delivered(change.plan_id), "looked", now)
+    for place in (keys.delivered(change.plan_id), *_leads(change)):
+        pipeline.expire(place, KEPT_S)
+    pipeline.execute()
+
+
+def announce(
+    client: Redis, partition: Partition, change: DeliveredChange, at: int, told: str, event: tuple[str, bytes]
+) -> None:
+    """Send an event about a move of a change at `at`, and a callback of the type `told`, unless that is empty."""
     callback: Any = client.hget(partition.plan(change.plan_id).plan, "callback")
-    about = (change.plan_id, change.times[change.state], PlanState.COMPLETED, change.plan_head, callback or "")
+    about = (change.plan_id, at, PlanState.COMPLETED, change.plan_head, callback or "")
     functions.call_or_load(client, "FCALL", functions.ANNOUNCE, 1, partition.events, EVENTS_CAP, *event, told, *about)
 
 
-def _lead(repo: str, name: str) -> str:
-    return keys.delivered_by(sha256(f"{repo.casefold()}\n{name}".encode()).hexdigest())
+def _leads(change: DeliveredChange) -> list[str]:
+    return [_lead(change.tenant, change.repo, name) for name in (change.branch, *change.merged_as)]
+
+
+def _lead(tenant: str, repo: str, name: str) -> str:
+    """Name the key of a branch or a commit: no tenant leads to the change of another one."""
+    return keys.delivered_by(sha256(f"{tenant}\n{repo.casefold()}\n{name}".encode()).hexdigest())

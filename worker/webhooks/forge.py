@@ -28,7 +28,7 @@ WHOLE_S = 60.0  # for all requests about one goal
 MAX_BYTES, MAX_ARTIFACT_BYTES = 16 * 1024 * 1024, 32 * 1024 * 1024
 MOST_REDIRECTS, MOST_PAGES, PAGE = 3, 100, 100
 MOST_RETRY_S = 3600.0
-TOO_MANY, FORBIDDEN, SERVER_ERROR, OK, NO_REQUEST = 429, 403, 500, 200, 400
+TOO_MANY, NO_TOKEN, FORBIDDEN, SERVER_ERROR, OK, NO_REQUEST = 429, 401, 403, 500, 200, 400
 
 
 class ForgeAway(PlannerError):
@@ -58,9 +58,13 @@ class Forge:
         self.api = source.api or ""
         self._end = time.monotonic() + WHOLE_S
         self._client = httpx.Client(timeout=TIMEOUT_S, follow_redirects=False)
-        self._headers = _headers(source)
-        if app := source.github_app:
-            self._headers["Authorization"] = f"Bearer {self._app_token(app)}"
+        try:
+            self._headers = _headers(source)
+            if app := source.github_app:
+                self._headers["Authorization"] = f"Bearer {self._app_token(app)}"
+        except PlannerError:
+            self._client.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -104,12 +108,16 @@ class Forge:
         """Return the forge's answer as JSON. Raises ForgeAway or ForgeRefuses."""
         return _json(self.read(url, most)[0], url)
 
-    def pages(self, url: str) -> tuple[list[dict[str, Any]], bool]:
-        """Return at most MOST_PAGES consecutive pages, and whether these are all. Raises the errors of `json`."""
+    def pages(self, url: str, name: str = "") -> tuple[list[dict[str, Any]], bool]:
+        """Return at most MOST_PAGES consecutive pages, and whether these are all. Raises the errors of `json`.
+
+        With `name` a page is an object that has its entries under that name.
+        """
         entries: list[dict[str, Any]] = []
         for _ in range(MOST_PAGES):
             data, answer = self.read(url)
-            entries += _dicts(_json(data, url))
+            found = _json(data, url)
+            entries += _dicts(found.get(name) if name and isinstance(found, dict) else found)
             url = answer.links.get("next", {}).get("url", "")
             if not url:
                 return entries, True
@@ -169,6 +177,8 @@ class Forge:
             raise ForgeAway(f"{place}: {type(error).__name__}.") from error
         except httpx.InvalidURL as error:
             raise ForgeRefuses(f"{place}: this is no URL.") from error
+        if answer.status_code == NO_TOKEN and (app := self._source.github_app):
+            app.forget()
         if answer.status_code >= NO_REQUEST or answer.status_code < OK:
             raise _error(answer, f"{place}: HTTP {answer.status_code}.")
         return bytes(data), answer
@@ -206,11 +216,18 @@ def _joined(url: str, location: str) -> str:
 
 def _error(answer: httpx.Response, said: str) -> PlannerError:
     """Return ForgeAway for an error that may pass, and ForgeRefuses for any other."""
-    asked, status = answer.headers.get("retry-after", ""), answer.status_code
-    is_limited = status == FORBIDDEN and (asked or answer.headers.get("x-ratelimit-remaining") == "0")
+    asked, status = _number(answer, "retry-after"), answer.status_code
+    if is_used_up := answer.headers.get("x-ratelimit-remaining") == "0":
+        asked = asked or _number(answer, "x-ratelimit-reset") - time.time()
+    is_limited = status == FORBIDDEN and (is_used_up or "retry-after" in answer.headers)
     if status == TOO_MANY or status >= SERVER_ERROR or is_limited:
-        return ForgeAway(said, min(float(asked), MOST_RETRY_S) if asked.isascii() and asked.isdigit() else 0.0)
+        return ForgeAway(said, max(0.0, min(asked, MOST_RETRY_S)))
     return ForgeRefuses(said)
+
+
+def _number(answer: httpx.Response, header: str) -> float:
+    said = answer.headers.get(header, "")
+    return float(said) if said.isascii() and said.isdigit() else 0.0
 
 
 def _json(data: bytes, url: str) -> Any:

@@ -64,10 +64,11 @@ def take(client: Redis, source: Source, headers: Headers, raw: bytes, now_s: flo
         raise WrongSignature
     event = events.read(source.scheme, headers, raw)
     if source.delivered and source.delivered.has(event.repository):
-        delivered_changes.nudge(client, event.repository, event.reverted)
-        if plan_id := delivered_changes.nudge(client, event.repository, event.branches):
+        tenant = source.delivered.tenant
+        delivered_changes.nudge(client, tenant, event.repository, event.reverted)
+        if delivered_changes.nudge(client, tenant, event.repository, event.branches):
             webhook_events.count(client, f"{source.name}:delivered")
-            return Answer(ignored=f"delivered: the change of {plan_id} is looked at")
+            return Answer(ignored="delivered: its change is looked at")
     found = prepare(source, event, raw, tracing.traceparent(read_traceparent(headers.get("traceparent"))))
     if isinstance(found, Ignored):
         webhook_events.count(client, f"{source.name}:{found.code}")

@@ -41,7 +41,7 @@ RENEW_S = 10.0
 PAGE = 100
 ASK_AGAIN_S = (5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)  # after failures in a row of a forge; then no more
 LOOK_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # pauses between looks for the plan to cancel; the last one repeats
-MOST_ONCE_S = 30.0  # limit for looks that a webhook requests; later ones belong to polling
+MOST_ONCE_S = 10.0  # limit for looks that a webhook requests; later ones belong to polling
 MOST_LOOKS = 1500  # about a day
 
 
@@ -68,7 +68,7 @@ class WebhookJobs:
     max_failures: int
     claim_idle_s: float
     retention_s: int
-    look: Callable[[str], float | None]  # at the delivered change of a plan; returns in how many seconds again
+    look: Callable[[str, bool], float | None]  # at a plan's change, at once if asked to; returns seconds until the next
 
     def drain(self, share: float = 1.0) -> bool:
         """Do jobs until none is left, or for `share` of DRAIN_S. Returns whether some may be left."""
@@ -149,12 +149,13 @@ class WebhookJobs:
     def _look(self, entry: StreamEntry, job: Mapping[str, Any]) -> None:
         """Look at a delivered change, and schedule the next look while its state may change.
 
-        The job of a webhook only schedules a look that is due soon.
+        A forge that refuses is asked again too, since an operator may replace the token. The job of a webhook only
+        schedules a look that is due soon.
         """
         tries = 0
         try:
-            wait_s = self.look(job["delivered"])
-        except (ForgeAway, WrongSources) as error:
+            wait_s = self.look(job["delivered"], bool(job.get("once")))
+        except (ForgeAway, ForgeRefuses, WrongSources) as error:
             tries = job.get("tries", 0) + 1
             asked = error.retry_after_s if isinstance(error, ForgeAway) else 0.0
             wait_s = max(asked, ASK_AGAIN_S[min(tries, len(ASK_AGAIN_S)) - 1])

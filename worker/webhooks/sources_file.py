@@ -203,6 +203,7 @@ class Delivered(_Table):
     """`[source.delivered]`: whose delivered changes are followed at the forge until they are merged, and how far."""
 
     repos: tuple[Repository, ...] = Field(min_length=1, max_length=1000)
+    tenant: Name = "default"  # whose plans' changes these are; those of another tenant are not followed
     follow_up: bool = True  # whether red checks and reviews become plans; else they are only seen
     check_rounds: int = Field(default=2, ge=0, le=10)  # such plans for red checks, and as many for reviews
     token_share: float = Field(default=0.5, gt=0, le=1)  # of the tokens of the plan that delivered, for all of them
@@ -271,7 +272,7 @@ class Source(_Table):
     def github_app(self) -> GitHubApp | None:
         """The App whose installation uses the API, if one is named."""
         if self.app_id and self.app_key_file and self.app_installation:
-            return GitHubApp(self.app_id, self.app_key_file, self.app_installation)
+            return GitHubApp(self.app_id, self.app_key_file, self.app_installation, self.api or "")
         return None
 
     def token(self) -> str | None:
@@ -308,9 +309,10 @@ class SourcesFile(_Table):
         """Return the source with this name, if there is one."""
         return next((each for each in self.source if each.name == name), None)
 
-    def following(self, repo: str) -> Source | None:
-        """Return the source whose forge follows the delivered changes of `repo`, if there is one."""
-        return next((each for each in self.source if each.delivered and each.delivered.has(repo)), None)
+    def following(self, tenant: str, repo: str) -> Source | None:
+        """Return the source whose forge follows a tenant's delivered changes of `repo`, if there is one."""
+        found = ((each, each.delivered) for each in self.source if each.delivered)
+        return next((each for each, allowed in found if allowed.tenant == tenant and allowed.has(repo)), None)
 
     def mistakes(self) -> Iterator[str]:
         """Yield a sentence for each thing that contradicts another."""
