@@ -111,7 +111,7 @@ class _Table(BaseModel):
 
 
 class DeliverySettings(_Table):
-    """What plans of one repository may have delivered, where their goals ask for it: nothing unless it is said here."""
+    """What plans of one repository may have delivered, where their goals ask for it: nothing by default."""
 
     push: bool = False  # a branch with the verified changes
     pull_request: bool = False  # and a pull request for it

@@ -335,7 +335,7 @@ class SourcesFile(_Table):
 
 
 def read_secret(path: Path) -> str:
-    """Read a file that holds one secret; raises WrongSources, without a word of what the file holds."""
+    """Read a file that holds one secret; raises WrongSources, without a word of the content of the file."""
     try:
         text = read_setting(path, MAX_SECRET_BYTES).decode("ascii").strip()
     except OSError as error:
@@ -376,7 +376,7 @@ def _place_of(loc: tuple[int | str, ...], values: Any) -> str:
 
 
 def _sentence(error: ErrorDetails) -> str:
-    """Return what is wrong with a key; an unknown one with the name that it may have meant."""
+    """Return the mistake in a key; an unknown one with the name that it may have meant."""
     if error["type"] != "extra_forbidden":
         return expected(error)
     model = _MODELS.get(tuple(part for part in error["loc"][:-1] if isinstance(part, str)))
