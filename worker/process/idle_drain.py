@@ -62,7 +62,7 @@ class IdleDrain:
         return is_busy or len(found) == MOST_AT_ONCE or self.count <= LARGE or now - began > SLOW_S
 
     def forget_sizes(self) -> None:
-        """Note that a read had nothing: the sizes of the entries before it say nothing of those to come."""
+        """Forget the sizes of earlier entries, since a read found none."""
         self.count = MOST_AT_ONCE
 
     def lose_reply(self) -> None:
