@@ -90,7 +90,12 @@ def limits_of(plan_seed: PlanSeed, goal: Goal, _: Draft) -> Mapping[str, int]:
 
 
 def asked_of(goal: Goal, policy: Policy) -> Overlap:
-    """Return a plan's choice about files of live plans: that of its goal, else of the last row of its policy."""
+    """Return what a goal's plan does about files of live plans: its own choice, else the last row of its policy.
+
+    A plan that goes on with a delivered branch never waits: the plan before it keeps the files of that branch.
+    """
+    if goal.delivery and goal.delivery.onto:
+        return Overlap.ALLOW
     chosen = [each.overlap for each in policy.rules_of(goal.kind, goal.tenant, goal.context.repo) if each.overlap]
     usual = Overlap.WAIT if _delivers(goal) else Overlap.ALLOW
     return goal.overlap or (chosen[-1] if chosen else usual)

@@ -163,6 +163,7 @@ class Changeset:
     memory: list[RecordedAttempt] = field(default_factory=list)
     kept: list[KeptChange] = field(default_factory=list)
     claims: list[ClaimChange] = field(default_factory=list)
+    keeps: list[tuple[str, str]] = field(default_factory=list)  # of a plan that ends: `claims_name`, delivered file
     lists: list[str] = field(default_factory=list)  # of plans: all that the plan is in now; none: those that it was in
     sum: EndSum | None = None  # of a plan that ends: its figures for the sums of its tenant and repository
     failures: list[tuple[str, CountedFailure]] = field(default_factory=list)  # series, and the failure to count in it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -31,6 +32,9 @@ class MemoryClaims(OpenMemory):
 
 
 class RealClaims(Real):
+    def release_kept(self, plan: str) -> None:
+        file_claims.release(self.client, PARTITION, plan)
+
     def read_claims(self, *files: str, plan: str = "", deep: bool = False) -> FileClaims:
         ask = ClaimsAsk("acme", "acme/shop", files, deep)
         return file_claims.decode(functions.call(self.client, *file_claims.read_call(PARTITION, ask, plan)), ask, plan)
@@ -68,9 +72,11 @@ def change_claims(store: Any, plan: str, *claims: ClaimChange) -> str:
     return verdict
 
 
-def finish(store: Any, plan: str) -> None:
+def finish(store: Any, plan: str, delivered: Sequence[str] = ()) -> None:
     (view,) = store.begin([Ask(plan, ["a"])])
-    assert store.commit([Write(outcomes.apply(view, [a_report("a")]))]) == ["ok"]
+    change = outcomes.apply(view, [a_report("a")])
+    change.keeps = [(REPOSITORY, file) for file in delivered]
+    assert store.commit([Write(change)]) == ["ok"]
 
 
 def test_claims_are_read_as_they_were_written(store: Any) -> None:
@@ -114,6 +120,37 @@ def test_nothing_is_left_once_every_plan_has_ended(store: Any) -> None:
     finish(store, TWO)
 
     assert [key for key in store.everything() if key.startswith(PARTITION.claims)] == []
+
+
+def test_a_plan_that_delivered_keeps_the_files_that_it_changed_until_they_are_given_back(store: Any) -> None:
+    create(store, ONE, A, B)
+    create(store, TWO, A)
+    create(store, THREE, B)
+
+    finish(store, ONE, delivered=[B, C])
+
+    assert store.read_claims(A, B, C) == FileClaims({A: f"?{TWO}", B: f"{ONE} ?{THREE}", C: ONE})
+    store.release_kept(ONE)
+    assert store.read_claims(A, B, C) == FileClaims({A: f"?{TWO}", B: f"?{THREE}"})
+    store.release_kept(THREE)
+    assert store.read_claims(B) == FileClaims({B: f"?{THREE}"})
+
+
+def test_files_of_a_plan_whose_keys_are_gone_stay_kept_and_lapse_after_14_days(real: RealClaims) -> None:
+    create(real, ONE, A)
+    finish(real, ONE, delivered=[A])
+    real.client.delete(PARTITION.plan(ONE).plan)
+    places = (PARTITION.timers, PARTITION.plans, PARTITION.plan(ONE).plan)
+    functions.call(real.client, "FCALL", functions.FORGET, len(places), *places, ONE)
+    assert real.read_claims(A) == FileClaims({A: ONE})
+
+    until = real.members(PARTITION.claims_kept)[ONE]
+    assert until - clients.now_ms(real.client) == pytest.approx(14 * 86_400_000, abs=60_000)
+    real.client.zadd(PARTITION.claims_kept, {ONE: 1})
+    create(real, TWO, B)
+    finish(real, TWO, delivered=[B])
+
+    assert real.fields(PARTITION.claims).keys() == {TWO}
 
 
 def test_who_waits_for_whom_is_read_on_from_plan_to_plan(store: Any) -> None:

@@ -172,7 +172,9 @@ class MemoryStore:
     def whole_claims(self, ask: ClaimsAsk, plan_id: str = "") -> FileClaims:
         """Return the claims of a repository's files with every file and plan that were read for them."""
         by_plan: dict[str, list[str]] = self.hash(self.partition.claims)
-        for plan in [plan for plan in by_plan if not self._lives(plan)]:
+        kept = self.hash(self.partition.claims_kept)
+        for plan in [plan for plan in by_plan if not self._lives(plan) and kept.get(plan, 0) <= self.now]:
+            kept.pop(plan, None)
             self.release(plan)
         claims = self.hash(self.partition.claims_of(claims_name(ask.tenant, ask.repo)))
         files: dict[str, str] = {}
@@ -227,6 +229,19 @@ class MemoryStore:
         elif woken:
             claims[""] = str(int(claims.get("", 0)) + 1)
 
+    def _keep_files(self, change: Changeset) -> None:
+        """Have a plan that ends keep the files that it delivered."""
+        for name, file in change.keeps:
+            claims = self.hash(self.partition.claims_of(name))
+            claims[file] = f"{change.plan_id} {claims.get(file, '')}".strip()
+            self.hash(self.partition.claims).setdefault(change.plan_id, [name]).append(file)
+            self.hash(self.partition.claims_kept)[change.plan_id] = self.now + 14 * DAY_MS
+
+    def release_kept(self, plan_id: str) -> None:
+        """Give back what a plan keeps after its end."""
+        if self.hash(self.partition.claims_kept).pop(plan_id, None):
+            self.release(plan_id)
+
     def _wake_behind(self, claims: list[str], plan_id: str) -> bool:
         """Have the plan looked at that waits directly behind another one, if one does."""
         place = [plan_of(each) for each in claims].index(plan_id)
@@ -277,6 +292,7 @@ class MemoryStore:
         self._tell_breaker(change)
         if change.ends:
             self.release(change.plan_id)
+            self._keep_files(change)
             keys = (k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log)
             self.expires.update(dict.fromkeys(keys, self.now + 1000 * self.retention_s))
             self.hash(self.partition.timers)[change.plan_id] = self.now + CONFIRM_AFTER_MS

@@ -38,7 +38,7 @@ from worker.delivered.github import GitHub
 from worker.delivered.gitlab import GitLab
 from worker.delivered.reading import ChangeReader, Writers
 from worker.sources.retry import NoRetry, follow_up_of
-from worker.store import delivered_changes, flaky_memory, kept_goals, queries
+from worker.store import delivered_changes, file_claims, flaky_memory, kept_goals, queries
 from worker.store.clients import now_ms
 from worker.store.delivered_changes import Kept
 from worker.store.keys import Partition, partition_of
@@ -55,6 +55,7 @@ OVERTAKEN_S, BUSY_S = 1.0, 5.0
 LEASE_MS = 180_000  # more than a look takes (WHOLE_S of worker/webhooks/forge.py)
 ALWAYS = ("announce", "cancel")  # tasks that write nothing at the forge
 GOAL_FIELDS = ("callback", "holdout", "mend", "overlap")  # of the first goal, which follow-ups keep
+ENDS = (DeliveryState.MERGED, DeliveryState.CLOSED, DeliveryState.REVERTED)
 LEAST_TOKENS = 1000  # that a goal may ask for; a plan that needs more is refused
 TELLS = {
     DeliveryState.CHECKS_RED: "plan.checks_red",
@@ -88,6 +89,7 @@ class Looks:
         source = SourcesFile.read(self.file).following(kept.change.tenant, kept.change.repo) if self.file else None
         now = now_ms(self.client)
         if source is None or source.delivered is None:
+            self._release(kept.change)
             age = now - kept.change.times[kept.change.state]
             return NOBODY_FOLLOWS_S if age < UNFOLLOWED_DAYS * DAY_MS else None
         if kept.change.busy_until > now:
@@ -119,6 +121,8 @@ class Looks:
             if not delivered_changes.keep(self.client, version, found):
                 return OVERTAKEN_S
             version += 1
+        if found.state in ENDS:
+            self._release(found)
         self._do_all(found, version, due, reader, allowed)
         wait_ms = next_look(found, seen, terms, now)
         return None if wait_ms is None else wait_ms / 1000
@@ -207,6 +211,11 @@ class Looks:
             )
             publish_command(self.client, self.partitions, command, "webhook")
         return bool(answer.plan_id) or has_ended(answer)
+
+    def _release(self, change: DeliveredChange) -> None:
+        """Give back the files that the plans of a change keep."""
+        for plan_id in change.plans:
+            file_claims.release(self.client, Partition(partition_of(plan_id, self.partitions)), plan_id)
 
     def _ends(self, change: DeliveredChange) -> dict[str, GoalAnswer]:
         current = change.in_flight

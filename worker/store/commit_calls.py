@@ -147,6 +147,7 @@ def _parts(write: Write, partition: Partition) -> dict[str, Sequence[Any]]:
         ),
         "sum": (series_name(change.sum.tenant, change.sum.repo), change.sum.added) if change.sum else (),
         "claim": _flat(change.claims),
+        "keep": _flat(change.keeps),
         "failure": _flat(change.failures and [(series, codec.dumps([*about])) for series, about in change.failures]),
         "probe": (change.probe[0], codec.dumps([*change.probe[1]])) if change.probe else (),
     }

@@ -99,6 +99,7 @@ PARTS = {
         _part("kept", "name most:count kept_s:count plan", "field value"),  # '' deletes the entry of that plan
         _part("sum", "", "series figures"),  # of a plan that ends; see sums.lua
         _part("claim", "name", "file seen claim where"),  # see file_claims.lua
+        _part("keep", "name", "file"),  # delivered by a plan that ends; see file_claims.lua
         _part("failure", "", "series failure"),  # a counted failure of a repository
         _part("probe", "", "series news"),  # the result of a probe step
     )

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from redis import Redis
+
 from schemas import codec
 from schemas.plan import OverlapView
 from tasks.features import overlaps
@@ -41,6 +43,11 @@ def read_call(partition: Partition, ask: ClaimsAsk, plan_id: str = "") -> tuple[
     """Return the call that reads claims for a plan, which may not exist yet."""
     keys = (partition.timers, partition.claims_of(claims_name(ask.tenant, ask.repo)))
     return ("FCALL", functions.READ_CLAIMS, len(keys), *keys, plan_id, int(ask.deep), *ask.files)
+
+
+def release(client: Redis, partition: Partition, plan_id: str) -> None:
+    """Give back the files that a plan keeps after its end, as its change is merged or closed."""
+    functions.call_or_load(client, "FCALL", functions.RELEASE_CLAIMS, 1, partition.timers, plan_id)
 
 
 def read_overlaps(note: bytes | None) -> tuple[OverlapView, ...]:

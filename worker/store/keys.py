@@ -224,6 +224,11 @@ class Partition:
         """Hash: what plans that ended in the hour or the day of this number since 1970 used; see lua/sums.lua."""
         return f"{self.tag}sums:{period}:{number}"
 
+    @property
+    def claims_kept(self) -> str:
+        """Sorted set: plans that ended -> until when they keep the files that they delivered, in ms."""
+        return f"{self.claims}:kept"
+
     def claims_of(self, name: str) -> str:
         """Hash: file of a repository -> the plans that claim it, in their order (see tasks/plan/file_claims.py)."""
         return f"{self.claims}:{name}"

@@ -26,6 +26,7 @@ from tasks.features.delivery import landing
 from tasks.features.delivery.answer import fault_of, is_branch, lines_in
 from tasks.features.delivery.landing import WAIT, Landed
 from tasks.features.delivery.text import describe, labels_of
+from tasks.plan.changeset import claims_name
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import waits
@@ -33,6 +34,7 @@ from tasks.policy.outcome_verdict import is_empty
 from tasks.policy.pipeline import (
     AFTER_END,
     AT_BIRTH,
+    AT_CLOSE,
     BEFORE_LOOK,
     EXPIRED,
     FIRES,
@@ -370,6 +372,17 @@ def _in_vain(unit: UnitOfWork) -> str:
     return f"no controller of the queue {DELIVERIES!r} delivered it by {until}"
 
 
+def keep_claims(unit: UnitOfWork) -> None:
+    """Have a plan that ends with a pull request keep the files that it changed, and no folders.
+
+    Raises NeedsSteps where the snapshot lacks a note.
+    """
+    head = unit.plan.head
+    if unit.change.ends and unit.plan.delivery.pull_request and head.repo:
+        name = claims_name(head.tenant, head.repo)
+        unit.change.keeps = [(name, file) for file in (unit.note(landing.VERIFICATION) or {}).get("files", ())]
+
+
 DELIVERS = limited(WAIT)
 FEATURE = Feature(
     "delivery",
@@ -386,6 +399,7 @@ FEATURE = Feature(
         SPEC_FIELDS.row(landing.given_to, only=DELIVERS),
         FIRES.row(landing.fires, only=DELIVERS),
         ON_COMMAND[CommandName.SKIP].row(note_skipped, only=DELIVERS),
+        AT_CLOSE.row(keep_claims, only=DELIVERS),
     ),
     advice={"conflict": landing.advise},
     is_idle=lambda plan: WAIT not in plan.limits and not plan.keeps(Delivery),

@@ -247,7 +247,7 @@ end
 -- Has the keys of a plan that ended go in time, and takes it off the plans of its tenant.
 local function end_plan(batch, p)
   for _, ending in ipairs(ENDINGS) do redis.call('EXPIRE', p.key .. ending, batch.retention) end
-  release_files(batch.timers, p.id, p.now)
+  if p.keep then keep_files(batch.timers, p.id, p.now, p.keep) else release_files(batch.timers, p.id, p.now) end
   local tenant = p.tenant[1].name
   if redis.call('HINCRBY', batch.tenants, tenant, -1) <= 0 then redis.call('HDEL', batch.tenants, tenant) end
   redis.call('ZADD', batch.timers, p.now + CONFIRM_AFTER, p.id) -- its goal's record lies in another slot: goal_record

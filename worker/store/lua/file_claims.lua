@@ -4,8 +4,11 @@
 --                                         before one that it waits for
 -- planner:{p}:claims:<repository> hash    <file> -> the claims on it (claims_text.lua); '' -> how often it changed who
 --                                         waits for whom
+-- planner:{p}:claims:kept         zset    <plan> that delivered and ended -> until when it keeps its claims, ms
 local FILES_AT_ONCE = 2000 -- arguments of one command
 local ENDS = {COMPLETED = true, HALTED = true, REJECTED = true}
+local KEPT_MS = 14 * 86400000 -- for which a delivered change keeps its files, unless it is merged or closed before
+local KEPT_AT_ONCE = 8
 local WHOLE, FIRST = '=', '^'    -- where a claim goes: instead of all on the file; where it is, before all others
 
 local function claims_beside(timers)
@@ -69,6 +72,35 @@ local function release_files(timers, id, now)
     redis.call('HINCRBY', key, '', 1)
   end
   return #files
+end
+
+-- Whether a plan that ended still keeps the files that it delivered.
+local function keeps_files(claims, id, now)
+  return (tonumber(redis.call('ZSCORE', claims .. ':kept', id) or 0)) > now
+end
+
+-- Gives back what a plan kept after its end, or has left.
+local function release_kept(timers, id, now)
+  redis.call('ZREM', claims_beside(timers) .. ':kept', id)
+  return release_files(timers, id, now)
+end
+
+-- Gives back what a plan claims, but for the files that it changed and delivered: these it keeps before all others. Also
+-- gives back what other plans kept for too long.
+local function keep_files(timers, id, now, delivered)
+  local claims = claims_beside(timers)
+  local key, kept, files = claims .. ':' .. delivered[1].name, claims .. ':kept', {}
+  release_files(timers, id, now)
+  for _, lapsed in ipairs(redis.call('ZRANGEBYSCORE', kept, '-inf', now, 'LIMIT', 0, KEPT_AT_ONCE)) do
+    release_kept(timers, lapsed, now)
+  end
+  for n, one in ipairs(delivered) do
+    local others = redis.call('HGET', key, one.file) or ''
+    redis.call('HSET', key, one.file, others == '' and id or id .. ' ' .. others)
+    files[n] = one.file
+  end
+  redis.call('HSET', claims, id, delivered[1].name .. '\n' .. table.concat(files, '\n'))
+  redis.call('ZADD', kept, now + KEPT_MS, id)
 end
 
 -- Whether others have claimed or given back a file since a decision that rests on who claims it. A claim is a file, what of
@@ -149,9 +181,9 @@ local function read_claims(keys, args)
     for id in string.gmatch(told, '[^%s?]+') do
       if id ~= me and alive[id] == nil and string.sub(id, 1, 1) ~= LEFT_OUT then
         local state = redis.call('HGET', prefix .. 'plan:' .. id, 'state')
-        alive[id] = state ~= false and not ENDS[state]
+        alive[id] = (state ~= false and not ENDS[state]) or keeps_files(claims, id, now_ms())
         if not alive[id] then
-          release_files(timers, id, now_ms())
+          release_kept(timers, id, now_ms())
           gone = true
         end
       end
@@ -188,16 +220,24 @@ local function read_claims(keys, args)
 end
 
 -- KEYS 1 timers, 2 plans, 3 plan | ARGV 1 plan id
--- Forgets a plan whose keys have gone: its lists, its claims, its timer. Returns 1, or 0 where it is there
+-- Forgets a plan whose keys have gone: its lists, its claims unless it keeps them, its timer. Returns 1, or 0 where it is there
 local function forget(keys, args)
   local id = args[1]
   if redis.call('HEXISTS', keys[3], 'version') == 1 then return 0 end
   redis.call('ZREM', keys[2], id)
   put_into_lists(keys[2], id, {})
-  release_files(keys[1], id, now_ms())
+  if not keeps_files(claims_beside(keys[1]), id, now_ms()) then release_kept(keys[1], id, now_ms()) end
   redis.call('ZREM', keys[1], id)
   return 1
 end
 
+-- KEYS 1 timers | ARGV 1 plan id
+-- Gives back what a plan keeps after its end, as its change is merged or closed. Returns the number of files
+local function release_claims(keys, args)
+  if not redis.call('ZSCORE', claims_beside(keys[1]) .. ':kept', args[1]) then return 0 end
+  return release_kept(keys[1], args[1], now_ms())
+end
+
 redis.register_function{function_name = 'planner_read_claims', callback = read_claims, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_forget', callback = forget, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_release_claims', callback = release_claims, flags = {'allow-oom'}}
