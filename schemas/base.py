@@ -50,6 +50,15 @@ class Overlap(StrEnum):
     REFUSE = "refuse"
 
 
+class Duplicates(StrEnum):
+    """What a goal does if an open change, or a plan at work, of its repository does the same."""
+
+    ALLOW = "allow"
+    WAIT = "wait"
+    REFUSE = "refuse"
+    ADOPT = "adopt"
+
+
 class RiskLevel(StrEnum):
     """The possible damage by a step; its limits depend on it."""
 

@@ -297,3 +297,4 @@ class GoalAnswer(Outbound):
     delivery_state: DeliveryState | None = None
     delivery_at: str | None = None
     doubt: str | None = None
+    same_as: str | None = None

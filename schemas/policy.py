@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from schemas import goal as wire
-from schemas.base import FailureCategory, GoalKind, Overlap, RiskLevel
+from schemas.base import Duplicates, FailureCategory, GoalKind, Overlap, RiskLevel
 from schemas.integrity import MOST_MUTANTS, IntegrityAction, IntegrityFamily
 
 # The type of a goal in the rows about integrity: the type of a task, or the kind of another goal.
@@ -46,13 +46,15 @@ class Limits(wire.Limits):
 class GoalTable(_Table):
     """Rules for some goals: defaults of limits, bounds of limits, and approvals.
 
-    `overlap` is a default, too, like the limits of `defaults`.
+    `overlap` is for goals that say nothing of it, as the limits of `defaults` are. `duplicates` is
+    for goals that deliver.
     """
 
     defaults: Limits = Limits()
     most: Limits = Limits()
     approvals: tuple[RiskLevel, ...] = ()
     overlap: Overlap | None = None
+    duplicates: Duplicates | None = None
     integrity: dict[GoalType, dict[IntegrityFamily, IntegrityAction]] = Field(default_factory=dict)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from schemas.base import Duplicates, GoalKind, Overlap, RiskLevel
 from schemas.base import FailureCategory as C
-from schemas.base import GoalKind, Overlap, RiskLevel
 from schemas.goal import USUAL_LIMITS
 from schemas.integrity import IntegrityAction as A
 from schemas.integrity import IntegrityFamily as F
@@ -27,8 +27,8 @@ Row = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 class GoalRules:
     """Rules for the goals of one kind, tenant or repository, or for all goals.
 
-    `defaults` are the limits, and `overlap` the choice, of a goal that sets none. `most` bounds the limits that a goal
-    sets. A person approves steps of the risks in `approvals`, even if the goal does not ask for it.
+    `defaults` are limits of a goal that says nothing, as `overlap` and `duplicates` are, `most` bounds what it says,
+    and at the risks of `approvals` a person is asked, whatever it says.
     """
 
     kind: str | None = None
@@ -38,6 +38,7 @@ class GoalRules:
     most: Mapping[str, int] = field(default_factory=dict)
     approvals: tuple[RiskLevel, ...] = ()
     overlap: Overlap | None = None
+    duplicates: Duplicates | None = None
     integrity: Mapping[str, Mapping[F, A]] = field(default_factory=dict)  # by the type of a goal, then the family
 
     def cover(self, kind: str, tenant: str, repository: str | None) -> bool:

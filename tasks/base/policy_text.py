@@ -115,6 +115,7 @@ def _policy(file: PolicyFile, digest: str) -> Policy:
             most=table.most.model_dump(exclude_none=True),
             approvals=table.approvals,
             overlap=table.overlap,
+            duplicates=table.duplicates,
             integrity={str(name): rows for name, rows in table.integrity.items()},
         )
         for about, table in tables

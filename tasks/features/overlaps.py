@@ -24,9 +24,9 @@ from schemas.goal import Goal
 from schemas.step import PlannedStep
 from schemas.stored import Claims, PlanHead, PlanRecord
 from schemas.stored.features import WHOLE_PLAN
-from tasks.base.errors import NeedsClaims, NeedsSteps
+from tasks.base.errors import NeedsSteps
 from tasks.base.policy import Policy
-from tasks.plan.changeset import FIRST, WHOLE, ClaimChange, claims_name
+from tasks.plan.changeset import FIRST, WHOLE
 from tasks.plan.file_claims import (
     COUNTER,
     MOST_PLANS,
@@ -46,6 +46,7 @@ from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt
 from tasks.policy.advice_facts import AGAIN, Facts, listing, sentence
+from tasks.policy.claiming import keep_waiting, put, read
 from tasks.policy.pipeline import (
     ADDED,
     AFTER_END,
@@ -68,9 +69,8 @@ from tasks.rules.validation import MAX_ERRORS
 
 MODE = "overlap"  # among limits: the plan's choice about files of live plans, if it is not to go on
 NUMBERS = MappingProxyType({Overlap.WAIT: 1, Overlap.REFUSE: 2})
-FOR_FILES = 2  # added to these if the plan claims no folders
-NOTE = "overlaps"  # overlaps reported for a plan, for people
-LOOK_MS = 60_000  # between two looks at a plan that waits; the end of the plan before it brings the next one forward
+FOR_FILES = 2  # is added to these where the plan claims no folders
+NOTE = "overlaps"  # what was told of a plan, for people
 MOST_TOLD = 20  # files of one overlap
 MOST_KEPT = 100  # files of the note
 NOTHING_CLAIMED = FileClaims()
@@ -120,7 +120,7 @@ def keep_read(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
     mode = asked_of(goal, plan_seed.policy)
     most = MAX_ERRORS if mode is Overlap.REFUSE else MOST_TOLD
     wanted = _wanted(draft.steps, plan_seed.claims, wide=claims_folders(goal, mode))
-    claims = plan_seed.claims.cut(wanted, most)
+    claims = plan_seed.claims.cut([*wanted, *plan_seed.same], most)
     return replace(plan_seed, claims=claims if claims.files else None)
 
 
@@ -154,10 +154,10 @@ def claim(unit: UnitOfWork, steps: Sequence[PlannedStep]) -> None:
     found = _others(files, claims, me)
     waits = bool(found) and mode is Overlap.WAIT
     for file in files:
-        _put(unit, file, claims.mark(file), WAITS * waits + me)
-    if waits:
+        put(unit, file, claims.mark(file), WAITS * waits + me)
+    if waits and not unit.plan.claims.hold_plan:
         file = next(iter(found))
-        _keep_waiting(unit, {WHOLE_PLAN: [file, last_of(found[file])]})
+        keep_waiting(unit, {WHOLE_PLAN: [file, last_of(found[file])]})
     if found:
         unit.keep_note(NOTE, _tell(unit, found, ()))
 
@@ -168,7 +168,7 @@ def refuse_added(unit: UnitOfWork, steps: Sequence[PlannedStep], why: str, who: 
         return False
     wide = _is_wide(unit.plan.head)
     files = claimed_by(steps, wide=wide)
-    claims = _read(unit, asked_for(files) if wide else files, deep=False) if files else NOTHING_CLAIMED
+    claims = read(unit, asked_for(files) if wide else files, deep=False) if files else NOTHING_CLAIMED
     found = _others(_wanted(steps, claims, wide=wide), claims, unit.snapshot.plan_id)
     if not found:
         return False
@@ -193,11 +193,11 @@ def claim_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plann
         return steps
     asked = asked_for(files) if wide else files
     if unit.plan.state == P.CREATED:
-        _read(unit, asked, deep=False)
+        read(unit, asked, deep=False)
         claim(unit, steps)
         return steps
     waits = mode is Overlap.WAIT
-    claims = _read(unit, asked, deep=waits)
+    claims = read(unit, asked, deep=waits)
     files = _wanted(steps, claims, wide=wide)
     found, behind = _others(files, claims, me), claims.behind if waits else {}
     ahead: dict[str, str] = {}  # file -> the plan that this one waits for, with the claim directly before its own
@@ -207,14 +207,14 @@ def claim_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plann
             ahead[file] = before(text, WAITS + me)
             continue
         ahead[file] = _before_plan(text, after) if waits else ""
-        _put(unit, file, claims.mark(file), WAITS * bool(ahead[file]) + me, after)
+        put(unit, file, claims.mark(file), WAITS * bool(ahead[file]) + me, after)
     if found:
         known = unit.note(NOTE) or []
         unit.keep_note(NOTE, [*known, *_tell(unit, found, behind)][:MOST_KEPT])
     if waits and found:
         seen = claims.of(COUNTER)
-        _put(unit, COUNTER, seen, str(int(seen or 0) + 1), WHOLE)
-    if waits:  # also for files that the plan claimed before
+        put(unit, COUNTER, seen, str(int(seen or 0) + 1), WHOLE)
+    if waits:  # also for files that the plan has claimed before, and waits for
         _keep_back(unit, steps, {file: plan for file, plan in ahead.items() if plan})
     return steps
 
@@ -227,7 +227,7 @@ def _keep_back(unit: UnitOfWork, steps: Sequence[PlannedStep], ahead: Mapping[st
         if step.mode is Mode.PATCH and (file := _first_ahead(ahead, claimed_by((step,), wide=_is_wide(unit.plan.head))))
     }
     if waiting:
-        _keep_waiting(unit, {**unit.plan.claims.waits, **waiting})
+        keep_waiting(unit, {**unit.plan.claims.waits, **waiting})
 
 
 def keeps_back(unit: UnitOfWork, step: Step) -> bool:
@@ -249,7 +249,7 @@ def look(unit: UnitOfWork) -> None:
     steps = unit.snapshot.steps
     if missing := frozenset(name for name in waiting if name and (name not in steps or steps[name].spec is None)):
         raise NeedsSteps(missing)
-    claims = _read(unit, (), deep=False)
+    claims = read(unit, (), deep=False)
     own, mine = claims.plans.get(me, ()), WAITS + me
     ahead = {file: plan for file in own if (plan := before(claims.of(file), mine))}
     left: dict[str, list[str]] = {}
@@ -266,8 +266,8 @@ def look(unit: UnitOfWork) -> None:
     if WHOLE_PLAN not in left:  # else all of its claims keep their places, as none of its steps runs
         for file in own:
             if file not in ahead and mine in claims.of(file).split():
-                _put(unit, file, "", me, FIRST)
-    _keep_waiting(unit, left)
+                put(unit, file, "", me, FIRST)
+    keep_waiting(unit, left)
 
 
 def _claims_in(facts: Mapping[str, Any], *, wide: bool) -> list[str]:
@@ -290,19 +290,10 @@ def note_changed(unit: UnitOfWork, seen: Judgement) -> None:
     new = [path for path in changed if path not in known][:MOST_KEPT]
     if not new:
         return
-    claims, me = _read(unit, new, deep=False), unit.snapshot.plan_id
+    claims, me = read(unit, new, deep=False), unit.snapshot.plan_id
     for file in new:
         if me not in plans_of(claims.of(file)):
-            _put(unit, file, claims.mark(file), me)
-
-
-def _keep_waiting(unit: UnitOfWork, waiting: dict[str, list[str]]) -> None:
-    """Store the steps that wait for files, and set the timer for the next look."""
-    if waiting != unit.plan.claims.waits:
-        unit.plan.claims.waits = waiting
-        unit.plan.dirty.add("live")
-    if waiting:
-        unit.wake_at(unit.snapshot.now + LOOK_MS)
+            put(unit, file, claims.mark(file), me)
 
 
 def why_held(plan: PlanRecord) -> str:
@@ -322,20 +313,6 @@ def _is_wide(head: PlanHead) -> bool:
     return head.limits.get(MODE) in NUMBERS.values()
 
 
-def _read(unit: UnitOfWork, files: Iterable[str], *, deep: bool) -> FileClaims:
-    """Return the claims that were read; raises NeedsClaims if these files are missing, or not read as deep.
-
-    The log gets them if other plans claim anything; the plan's own claims make no difference to it.
-    """
-    claims, me = unit.snapshot.claims, unit.snapshot.plan_id
-    wanted = frozenset(files)
-    if claims is None or not claims.knows(wanted, deep=deep):
-        raise NeedsClaims(wanted, deep=deep)
-    if claims.are_others(me):
-        unit.around["claims"] = claims.tell()
-    return claims
-
-
 def _wanted(steps: Iterable[PlannedStep], claims: FileClaims, *, wide: bool) -> list[str]:
     """Return the claims of steps; if they claim folders, also the claims of others in or around these."""
     files = claimed_by(steps, wide=wide)
@@ -351,11 +328,6 @@ def _others(files: Iterable[str], claims: FileClaims, me: str) -> dict[str, str]
 def _before_plan(text: str, plan_id: str) -> str:
     """Return the plan directly before `plan_id`, waiting or not; the last plan if `plan_id` is empty."""
     return (before(text, plan_id) or before(text, WAITS + plan_id)) if plan_id else last_of(text)
-
-
-def _put(unit: UnitOfWork, file: str, seen: str, claim: str, where: str = "") -> None:
-    head = unit.plan.head
-    unit.change.claims.append(ClaimChange(claims_name(head.tenant, head.repo or ""), file, seen, claim, where))
 
 
 def _tell(unit: UnitOfWork, found: Overlaps, circles: Iterable[str]) -> list[dict[str, Any]]:

@@ -244,6 +244,7 @@ def _begin(
         policy=plan_seed.policy,
         code=plan_seed.code,
         claims=plan_seed.claims,
+        same=plan_seed.same,
     )
     unit = UnitOfWork(snapshot)
     if announced:

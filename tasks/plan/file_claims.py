@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from itertools import islice, takewhile
 from typing import Any
 
@@ -20,9 +21,10 @@ WAITS = "?"
 ROOT = "./"  # the folder of all files; other folders end in / as well
 WITHIN = "*"  # after a folder: also read the claims inside of it
 LEFT_OUT = "+"
-WAITING = "waiting for "  # prefix of the sentence of `tell_wait`
-MOST_PLANS = 5  # reported for one file
-COUNTER = ""  # key next to the files of a repository: counts the changes of waits
+MARK = "//"  # begins what plans claim that is no file: `mark_of_same`
+WAITING = "waiting for "  # how a sentence of `tell_wait` begins
+MOST_PLANS = 5  # told of a file
+COUNTER = ""  # among the files of a repository: counts what changes who waits for whom
 
 
 def claims_of(files: Iterable[str], focus: Iterable[str], patterns: Iterable[str]) -> list[str]:
@@ -63,13 +65,18 @@ def overlapping(claimed: Sequence[str], others: Iterable[str]) -> list[str]:
     """List those of `others` that are inside or around a claimed file or folder, but are not claimed themselves."""
     own = frozenset(claimed)
     around = frozenset(folder for one in claimed for folder in folders_around(one))
-    near = (each for each in others if each and each not in own)
+    near = (each for each in others if each and each not in own and not each.startswith(MARK))
     return [each for each in near if each in around or not own.isdisjoint(folders_around(each))]
 
 
 def tell_wait(file: str, plan_id: str) -> str:
-    """Return the sentence about the file and the plan that a plan or a step waits for."""
-    return f"{WAITING}{file}: {plan_id}"
+    """Return what a plan or a step waits for."""
+    return f"{WAITING}{file.removeprefix(MARK).partition('/')[0] if file.startswith(MARK) else file}: {plan_id}"
+
+
+def mark_of_same(what: str, of: object) -> str:
+    """Return the claim on `of`, such as the sentence of a goal, which people read as `what`."""
+    return f"{MARK}{what}/{blake2b(repr(of).encode(), digest_size=16).hexdigest()}"
 
 
 def plan_of(claim: str) -> str:

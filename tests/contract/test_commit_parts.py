@@ -79,6 +79,7 @@ def whole_change(plan: str, version: int = 1) -> Changeset:
         history=[HistoryChange(plan, "n", 0, 1), HistoryChange(plan, "old", "", "")],
         kept=[KeptChange(plan, "one", b"1", 2, 60), KeptChange(plan, "two", b"", 2, 60, plan)],
         claims=[ClaimChange(plan, "src/a.py", "0", plan), ClaimChange(plan, "src/b.py", "0", plan)],
+        keeps=[(plan, "src/a.py")],
         used=[UsedTokens("patch:a", 500), UsedTokens("read_only:a", 0)],
         memory=[RecordedAttempt(f"acme:{plan}:f", b"[0]"), RecordedAttempt(f"acme:{plan}:f", b"")],
         lists=["state:COMPLETED", f"repo:{plan}"],

@@ -19,7 +19,7 @@ from tasks.base.series import series_name
 from tasks.handlers.bulk_commands import find_paused_queues, find_probe, find_standing
 from tasks.plan.changeset import FIRST, WHOLE, Changeset, ClaimChange, KeptChange, claims_name
 from tasks.plan.end_sum import EndSum
-from tasks.plan.file_claims import FileClaims, mark_of, plan_of
+from tasks.plan.file_claims import MARK, FileClaims, mark_of, plan_of
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Grant, Lease, Snapshot, StandingCommand
 from tasks.record.held_plan import HeldPlan
@@ -229,9 +229,9 @@ class MemoryStore:
         elif woken:
             claims[""] = str(int(claims.get("", 0)) + 1)
 
-    def _keep_files(self, change: Changeset) -> None:
-        """Have a plan that ends keep the files that it delivered."""
-        for name, file in change.keeps:
+    def _keep_files(self, change: Changeset, marks: Iterable[str]) -> None:
+        """Have a plan that ends keep the files that it delivered, and what it is about."""
+        for name, file in (*((change.keeps[0][0], mark) for mark in marks), *change.keeps):
             claims = self.hash(self.partition.claims_of(name))
             claims[file] = f"{change.plan_id} {claims.get(file, '')}".strip()
             self.hash(self.partition.claims).setdefault(change.plan_id, [name]).append(file)
@@ -291,8 +291,9 @@ class MemoryStore:
         self._write_claims(change)
         self._tell_breaker(change)
         if change.ends:
+            marks = [file for file in self.hash(self.partition.claims).get(change.plan_id, ()) if file.startswith(MARK)]
             self.release(change.plan_id)
-            self._keep_files(change)
+            self._keep_files(change, marks if change.keeps else ())
             keys = (k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log)
             self.expires.update(dict.fromkeys(keys, self.now + 1000 * self.retention_s))
             self.hash(self.partition.timers)[change.plan_id] = self.now + CONFIRM_AFTER_MS

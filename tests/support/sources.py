@@ -15,6 +15,7 @@ RULE_CODES = ("tasks/rules/validation.py", "tasks/text/paths.py", "tasks/text/pa
 GOAL_CODES = (
     *(
         "tasks/handlers/goals.py",
+        "tasks/features/duplicates.py",
         "tasks/features/overlaps.py",
         "tasks/rules/budget.py",
         "tasks/rules/goal_cleaning.py",

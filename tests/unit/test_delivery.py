@@ -31,6 +31,7 @@ from tests.support.plans import (
     a_goal,
     a_report,
     a_step,
+    plan_id,
     some_steps,
     wait_sweeping,
 )
@@ -83,6 +84,18 @@ def undelivered(plan: Running) -> str:
     assert plan.record.delivery.outcome.keys() == {"undelivered"}
     assert told_at_the_end(plan)["reason"] == plan.record.delivery.outcome["undelivered"]
     return plan.record.delivery.outcome["undelivered"]
+
+
+def test_a_plan_whose_result_another_plan_delivers_too_delivers_nothing() -> None:
+    store, tree = MemoryStore(PARTITION), LANDED | {"result_tree": 40 * "3"}
+    about: dict[str, Any] = {"store": store, "repo": "acme/shop", "overlap": "allow", "delivery": BOTH}
+    first, second = (Running(a_step("a"), plan=plan_id(number), **about) for number in (1, 2))
+    for plan in (first, second):
+        plan.report(a_report("a", diff_hash="sha256:a", touched_files=["src/a.py"]))
+        plan.report(a_report("land", output=tree))
+
+    assert {spec["plan_id"] for spec in first.waiting("deliver")} >= {first.plan_id}
+    assert undelivered(second) == f"{first.plan_id} delivers the same tree"
 
 
 def test_it_comes_behind_all_others_with_what_was_accepted_in_that_order() -> None:

@@ -11,8 +11,9 @@ from schemas.goal import Goal
 from schemas.step import Place, PlannedStep
 from schemas.stored import PlanRecord
 from tasks.base.policy_text import read_policy
-from tasks.features.overlaps import LOOK_MS, asked_of
+from tasks.features.overlaps import asked_of
 from tasks.policy import expansion
+from tasks.policy.claiming import LOOK_MS
 from tests.support.overlapping import FILES, Neighbours
 from tests.support.plans import Running, a_check, a_goal, a_plan, a_report, a_step, plan_id
 from worker.store.plans import Write

@@ -69,6 +69,7 @@ class Landing:
             "result_sha": made.tip,
             "conflicts": _paths(made.conflicts),
             "target": name,
+            "result_tree": git.line("rev-parse", f"{made.tip}^{{tree}}"),
         }
         if target != begin:
             told = [_commit(git, each) for each in made.commits]

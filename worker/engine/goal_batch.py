@@ -28,6 +28,7 @@ from schemas.event import event_type
 from schemas.goal import Goal
 from schemas.times import rfc3339
 from schemas.traceparent import read_traceparent, trace_id_of
+from tasks.features import duplicates
 from tasks.plan.changeset import Changeset, claims_name
 from tasks.plan.file_claims import asked_for, claims_of
 from tasks.plan.snapshot import Grant
@@ -146,6 +147,7 @@ class NewGoal:
             return []
         if self.goal.overlap in (Overlap.WAIT, Overlap.REFUSE):
             named = asked_for(claims_of(filterfalse(is_glob, named), (), filter(is_glob, named)))
+        named = (*named, *duplicates.marks_of(self.goal))
         return [file_claims.read_call(self.partition, ClaimsAsk(self.goal.tenant, repo, named))]
 
     @property

@@ -18,13 +18,13 @@ from schemas.goal import Goal
 from schemas.stored import HOT, PlanRecord, decode_plan
 from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
-from tasks.features import outcome_memory, overlaps
+from tasks.features import duplicates, outcome_memory, overlaps
 from tasks.handlers import goals, plan_cache
 from tasks.handlers.goals import CHUNK
 from tasks.handlers.plan_cache import CacheQuestion
 from tasks.plan.cached_draft import CACHE
 from tasks.plan.changeset import Changeset, kept_name, plan_history
-from tasks.plan.file_claims import asked_for, claimed_by
+from tasks.plan.file_claims import FileClaims, asked_for, claimed_by
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.policy.plan_seed import PlanSeed
 from tasks.rules import budget
@@ -39,7 +39,7 @@ from worker.engine.admission import Admission
 from worker.engine.commit_results import note_sends
 from worker.engine.engine import Engine
 from worker.engine.router import Router
-from worker.store import endpoints, file_claims, functions, goal_record
+from worker.store import endpoints, file_claims, functions, goal_record, keys
 from worker.store.commits import Commits
 from worker.store.file_claims import ClaimsAsk
 from worker.store.keys import Partition
@@ -159,6 +159,8 @@ class PlanCreation:
             return made
         policy = self.policies.current(goal.tenant)
         plan_seed = replace(plan_seed, policy=policy)
+        if same := self._same(context, plan_seed, goal):
+            return same
         going_on = beginnings.go_on(self.client, goal, self.admission.quota.partitions)
         goal = goal if isinstance(going_on, Rejected) else going_on
         setting = going_on if isinstance(going_on, Rejected) else self._setting(context.partition, goal, plan_seed.now)
@@ -221,7 +223,8 @@ class PlanCreation:
 
         Returns None if its plan needs more than one commit: `create` handles those.
         """
-        if goal.kind is not GoalKind.TASK or goal.callback:
+        is_adopted = duplicates.adopt(goal, plan_seed.policy, plan_seed.claims)
+        if goal.kind is not GoalKind.TASK or goal.callback or is_adopted:
             return None
         setting = self.consulting.setting(goal)
         if isinstance(setting, Rejected):
@@ -286,11 +289,29 @@ class PlanCreation:
         """Return the seed with the claims on the files that a draft's steps may patch."""
         wide = overlaps.claims_folders(goal, overlaps.asked_of(goal, plan_seed.policy))
         files, repo = claimed_by(draft.steps, wide=wide), goal.context.repo
-        if not files or not repo:
+        marks = duplicates.marks_of(goal)
+        if not (files or marks) or not repo:
             return plan_seed
-        asked = ClaimsAsk(goal.tenant, repo, asked_for(files) if wide else files)
-        reply = functions.call(self.client, *file_claims.read_call(partition, asked))
-        return replace(plan_seed, claims=file_claims.decode(reply))
+        return replace(
+            plan_seed, claims=self._claims(partition, goal, [*(asked_for(files) if wide else files), *marks])
+        )
+
+    def _claims(self, partition: Partition, goal: Goal, files: Sequence[str]) -> FileClaims:
+        asked = ClaimsAsk(goal.tenant, goal.context.repo or "", files)
+        return file_claims.decode(functions.call(self.client, *file_claims.read_call(partition, asked)))
+
+    def _same(self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal) -> GoalResult | None:
+        """Return what becomes of a goal of which another plan does the same; None where it is planned all the same."""
+        marks = duplicates.marks_of(goal)
+        claims = self._claims(context.partition, goal, marks) if marks and plan_seed.version == 0 else None
+        if refused := duplicates.refuse(goal, plan_seed.policy, claims):
+            return self._keep(context, plan_seed, goal, refused)
+        if not (adopted := duplicates.adopt(goal, plan_seed.policy, claims)):
+            return None
+        why, same_as = adopted
+        key, kept_s = keys.goal_id(plan_seed.goal_id, goal.tenant), context.store.retention_s
+        about = ("FCALL", functions.CONCLUDE, 1, key, plan_seed.plan_id, kept_s, "same_as", same_as)
+        return GoalResult(GoalVerdict.NOTHING_TO_DO, why, (about,))
 
     def _setting(self, partition: Partition, goal: Goal, now: int) -> Setting | Rejected:
         """Return the setting of a goal; templates of tasks need no records of earlier plans."""

@@ -244,7 +244,7 @@ def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | N
     if "verdict" not in said:
         return None
     names = ("state", "halt_rule", "halt_reason", "ended_at", "branch", "pull_request", "undelivered", "delivery_at")
-    known: dict[str, Any] = {name: said.get(name) for name in (*names, "doubt")}
+    known: dict[str, Any] = {name: said.get(name) for name in (*names, "doubt", "same_as")}
     return GoalAnswer(
         goal_id=goal_id,
         plan_id=said.get("plan_id", ""),

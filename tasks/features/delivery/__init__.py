@@ -27,9 +27,10 @@ from tasks.features.delivery.answer import fault_of, is_branch, lines_in
 from tasks.features.delivery.landing import WAIT, Landed
 from tasks.features.delivery.text import describe, labels_of
 from tasks.plan.changeset import claims_name
+from tasks.plan.file_claims import mark_of_same, plans_of
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import waits
+from tasks.policy import claiming, waits
 from tasks.policy.outcome_verdict import is_empty
 from tasks.policy.pipeline import (
     AFTER_END,
@@ -62,6 +63,7 @@ REQUEST = "delivery"  # the note of the goal's delivery
 PAGE = 8  # attempts in a note; fewer are written with every commit
 RETRIES = 2
 NOTHING_CHANGED = "no attempt was accepted that changed a file"
+SAME_TREE = "delivers the same tree"
 ALREADY_THERE = "the target branch has all of it already"
 NO_LANDING = "`output` must be an object with `target_sha`, `result_sha` and `conflicts`"
 NO_REQUEST = "the branch was pushed, and no pull request was opened"
@@ -263,13 +265,26 @@ def _judge_landing(unit: UnitOfWork, seen: Judgement) -> None:
         if landing.bring_up_to_date(unit, step, landed, seen.failure if is_red else None):
             _take_on(unit, landed)
     else:
+        other = "" if landed.is_there else _same_tree(unit, landed.tree)
         _take_on(unit, landed)
         unit.end_step(step, S.DONE.value, "done")
         kept.landed, kept.step = [landed.target_sha, landed.result_sha], ""
-        if landed.is_there:
-            _note_undelivered(unit, ALREADY_THERE)
-        unit.is_delivering = landed.is_there
-    unit.ends = [each for each in unit.ends if each is not step]  # no strategy knows it
+        if landed.is_there or other:
+            _note_undelivered(unit, f"{other} {SAME_TREE}" if other else ALREADY_THERE)
+        unit.is_delivering = bool(landed.is_there or other)
+    unit.ends = [each for each in unit.ends if each is not step]  # no strategy knows of it
+
+
+def _same_tree(unit: UnitOfWork, tree: str) -> str:
+    """Return the plan that delivers the same tree; else claim it for this one. Raises NeedsClaims."""
+    if not tree or not unit.plan.head.repo or "onto" in unit.note(REQUEST):
+        return ""
+    mark, me = mark_of_same("the same tree", tree), unit.snapshot.plan_id
+    claims = claiming.read(unit, [mark], deep=False)
+    others = plans_of(claims.of(mark))
+    if me not in others:
+        claiming.put(unit, mark, claims.mark(mark), me)
+    return next((plan_id for plan_id in others[:1] if plan_id != me), "")
 
 
 def _take_on(unit: UnitOfWork, landed: Landed) -> None:

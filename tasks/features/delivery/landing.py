@@ -63,6 +63,7 @@ class Landed:
     target: str
     texts: Mapping[str, str]  # both sides, and the commits between
     is_there: bool  # whether the target has all of it already
+    tree: str = ""  # the digest of the result's tree
 
 
 def note_verification(unit: UnitOfWork, seen: Judgement) -> None:
@@ -131,6 +132,7 @@ def read(output: Any) -> Landed | None:
         branch if isinstance(branch, str) else "",
         _texts(output),
         is_there=target == result,
+        tree=tree if isinstance(tree := output.get("result_tree"), str) and _COMMIT.fullmatch(tree) else "",
     )
 
 

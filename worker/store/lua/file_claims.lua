@@ -9,6 +9,7 @@ local FILES_AT_ONCE = 2000 -- arguments of one command
 local ENDS = {COMPLETED = true, HALTED = true, REJECTED = true}
 local KEPT_MS = 14 * 86400000 -- for which a delivered change keeps its files, unless it is merged or closed before
 local KEPT_AT_ONCE = 8
+local MARK = '//' -- begins a claim that is no file: tasks/features/duplicates.py
 local WHOLE, FIRST = '=', '^'    -- where a claim goes: instead of all on the file; where it is, before all others
 
 local function claims_beside(timers)
@@ -85,19 +86,23 @@ local function release_kept(timers, id, now)
   return release_files(timers, id, now)
 end
 
--- Gives back what a plan claims, but for the files that it changed and delivered: these it keeps before all others. Also
--- gives back what other plans kept for too long.
+-- Gives back what a plan claims, but for the files that it changed and delivered, and what it is about: these it keeps
+-- before all others. Also gives back what other plans kept for too long.
 local function keep_files(timers, id, now, delivered)
   local claims = claims_beside(timers)
   local key, kept, files = claims .. ':' .. delivered[1].name, claims .. ':kept', {}
+  local _, claimed = files_of(claims, id)
+  for _, file in ipairs(claimed) do
+    if string.sub(file, 1, 2) == MARK then files[#files + 1] = file end
+  end
+  for _, one in ipairs(delivered) do files[#files + 1] = one.file end
   release_files(timers, id, now)
   for _, lapsed in ipairs(redis.call('ZRANGEBYSCORE', kept, '-inf', now, 'LIMIT', 0, KEPT_AT_ONCE)) do
     release_kept(timers, lapsed, now)
   end
-  for n, one in ipairs(delivered) do
-    local others = redis.call('HGET', key, one.file) or ''
-    redis.call('HSET', key, one.file, others == '' and id or id .. ' ' .. others)
-    files[n] = one.file
+  for _, file in ipairs(files) do
+    local others = redis.call('HGET', key, file) or ''
+    redis.call('HSET', key, file, others == '' and id or id .. ' ' .. others)
   end
   redis.call('HSET', claims, id, delivered[1].name .. '\n' .. table.concat(files, '\n'))
   redis.call('ZADD', kept, now + KEPT_MS, id)

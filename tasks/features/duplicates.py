@@ -1,0 +1,109 @@
+"""Goals of which an open change, or a plan at work, does the same: the later one waits, is refused, or adopts it.
+
+A plan that delivers claims what it is about beside its files: its failing tests, else its sentence with the files that
+it names; once it has landed, the tree that it delivers. It gives that back as it does its files: when its pull request
+is merged or closed. What is the same is told by the commit that makes the plan, so that no two begin at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from schemas.base import Duplicates, GoalKind, Overlap
+from schemas.envelope import FieldError
+from schemas.goal import Goal
+from schemas.step import PlannedStep
+from schemas.stored.features import WHOLE_PLAN
+from tasks.base.policy import Policy
+from tasks.plan.file_claims import MARK, WAITS, FileClaims, last_of, mark_of_same, plans_of
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.claiming import keep_waiting, put
+from tasks.policy.pipeline import OPENED, REFUSE_DRAFT, SEED, Feature
+from tasks.policy.plan_seed import PlanSeed
+from tasks.rules.strategy import Draft, Rejected
+from tasks.rules.validation import reject
+
+SAME_TESTS, SAME_GOAL = "the same failing tests", "the same goal"
+
+
+def asked_of(goal: Goal, policy: Policy) -> Duplicates:
+    """Return what a goal does about another one that is the same: the last row of its policy, else it waits."""
+    if goal.overlap is Overlap.ALLOW:
+        return Duplicates.ALLOW
+    rows = policy.rules_of(goal.kind, goal.tenant, goal.context.repo)
+    return next((each.duplicates for each in reversed([*rows]) if each.duplicates), Duplicates.WAIT)
+
+
+def marks_of(goal: Goal) -> tuple[str, ...]:
+    """Return what tells a goal that delivers from others; nothing of one that goes on with another plan's changes."""
+    delivery, context = goal.delivery, goal.context
+    delivers = delivery is not None and (delivery.push or delivery.pull_request) and not delivery.onto
+    if not delivers or not context.repo or goal.kind is not GoalKind.TASK or goal.from_ or goal.retry_of:
+        return ()
+    if context.failing_tests:
+        return (mark_of_same(SAME_TESTS, sorted(set(context.failing_tests))),)
+    return (mark_of_same(SAME_GOAL, (" ".join(goal.goal.casefold().split()), sorted(goal.allowed_files))),)
+
+
+def found(goal: Goal, claims: FileClaims | None) -> tuple[str, str] | None:
+    """Return what is the same, and the plan before that does it; None where none does."""
+    for mark in marks_of(goal) if claims else ():
+        if claims and (plans := plans_of(claims.of(mark))):
+            return mark.removeprefix(MARK).partition("/")[0], plans[0]
+    return None
+
+
+def refuse(goal: Goal, policy: Policy, claims: FileClaims | None) -> Rejected | None:
+    """Refuse a goal of which another plan does the same, if its policy refuses such goals."""
+    if asked_of(goal, policy) is not Duplicates.REFUSE or not (known := found(goal, claims)):
+        return None
+    what, plan_id = known
+    pointer = "/goal" if what == SAME_GOAL else "/context/failing_tests"
+    return reject(
+        "duplicate",
+        (
+            FieldError(
+                pointer=pointer,
+                code="duplicate",
+                message=f"{plan_id} is about {what}. To have both, send it with the overlap `allow`.",
+            ),
+        ),
+    )
+
+
+def adopt(goal: Goal, policy: Policy, claims: FileClaims | None) -> tuple[str, str] | None:
+    """Return why a goal has nothing to do, and the plan that does the same, if its policy adopts that."""
+    if asked_of(goal, policy) is not Duplicates.ADOPT or not (known := found(goal, claims)):
+        return None
+    what, plan_id = known
+    return f"{plan_id} is about {what}", plan_id
+
+
+def keep_marks(plan_seed: PlanSeed, goal: Goal, _: Draft) -> PlanSeed:
+    """Keep what a plan claims beside its files."""
+    is_allowed = asked_of(goal, plan_seed.policy) is Duplicates.ALLOW
+    return plan_seed if is_allowed else replace(plan_seed, same=marks_of(goal))
+
+
+def refuse_draft(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Rejected | None:
+    """Refuse a draft of which another plan does the same, whose plan came while this one was drafted."""
+    refused = refuse(goal, plan_seed.policy, plan_seed.claims)
+    return refused and replace(refused, findings=draft.findings, tokens=draft.tokens, read=draft.read)
+
+
+def claim(unit: UnitOfWork, _: Sequence[PlannedStep]) -> None:
+    """Claim what the plan is about; where another plan does that, the whole plan waits for it."""
+    claims, me = unit.snapshot.claims or FileClaims(), unit.snapshot.plan_id
+    for mark in unit.snapshot.same:
+        others = claims.of(mark)
+        put(unit, mark, claims.mark(mark), WAITS * bool(others) + me)
+        if others:
+            keep_waiting(unit, {WHOLE_PLAN: [mark, last_of(others)]})
+
+
+FEATURE = Feature(
+    "duplicates",
+    (SEED.row(keep_marks), REFUSE_DRAFT.row(refuse_draft), OPENED.row(claim)),
+    is_idle=lambda _: True,
+)

@@ -1,0 +1,41 @@
+"""What features do with claims on files: they read them, add the plan's own, and keep what waits for others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tasks.base.errors import NeedsClaims
+from tasks.plan.changeset import ClaimChange, claims_name
+from tasks.plan.file_claims import FileClaims
+from tasks.plan.unit_of_work import UnitOfWork
+
+LOOK_MS = 60_000  # between two looks at a plan that waits; the end of the plan before it brings the next one forward
+
+
+def read(unit: UnitOfWork, files: Iterable[str], *, deep: bool) -> FileClaims:
+    """Return what was read of claims; raises NeedsClaims where these files were not, or not as deep.
+
+    The log keeps it where others claim anything: the plan's own claims alone make no difference to it.
+    """
+    claims, me = unit.snapshot.claims, unit.snapshot.plan_id
+    wanted = frozenset(files)
+    if claims is None or not claims.knows(wanted, deep=deep):
+        raise NeedsClaims(wanted, deep=deep)
+    if claims.are_others(me):
+        unit.around["claims"] = claims.tell()
+    return claims
+
+
+def put(unit: UnitOfWork, file: str, seen: str, claim: str, where: str = "") -> None:
+    """Change the claims on a file: see ClaimChange."""
+    head = unit.plan.head
+    unit.change.claims.append(ClaimChange(claims_name(head.tenant, head.repo or ""), file, seen, claim, where))
+
+
+def keep_waiting(unit: UnitOfWork, waiting: dict[str, list[str]]) -> None:
+    """Keep what waits for files, and look at it again."""
+    if waiting != unit.plan.claims.waits:
+        unit.plan.claims.waits = waiting
+        unit.plan.dirty.add("live")
+    if waiting:
+        unit.wake_at(unit.snapshot.now + LOOK_MS)
