@@ -16,7 +16,7 @@ from schemas.goal import Goal
 from schemas.step import PlannedStep
 from schemas.stored.features import WHOLE_PLAN
 from tasks.base.policy import Policy
-from tasks.plan.file_claims import MARK, WAITS, FileClaims, last_of, mark_of_same, plans_of
+from tasks.plan.file_claims import MARK, REVIEW, WAITS, FileClaims, last_of, mark_of_same, plans_of
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.claiming import keep_waiting, put
 from tasks.policy.pipeline import OPENED, REFUSE_DRAFT, SEED, Feature
@@ -44,6 +44,13 @@ def marks_of(goal: Goal) -> tuple[str, ...]:
     if context.failing_tests:
         return (mark_of_same(SAME_TESTS, sorted(set(context.failing_tests))),)
     return (mark_of_same(SAME_GOAL, (" ".join(goal.goal.casefold().split()), sorted(goal.allowed_files))),)
+
+
+def asked_for(goal: Goal) -> tuple[str, ...]:
+    """Return which claims beside files are to be read for a goal: also whether its repository takes new work."""
+    delivery = goal.delivery
+    delivers = delivery is not None and (delivery.push or delivery.pull_request) and not delivery.onto
+    return (*marks_of(goal), REVIEW) if delivers and goal.context.repo else ()
 
 
 def found(goal: Goal, claims: FileClaims | None) -> tuple[str, str] | None:
@@ -81,9 +88,10 @@ def adopt(goal: Goal, policy: Policy, claims: FileClaims | None) -> tuple[str, s
 
 
 def keep_marks(plan_seed: PlanSeed, goal: Goal, _: Draft) -> PlanSeed:
-    """Keep what a plan claims beside its files."""
+    """Keep what a plan claims beside its files, or waits for."""
+    asked = asked_for(goal)
     is_allowed = asked_of(goal, plan_seed.policy) is Duplicates.ALLOW
-    return plan_seed if is_allowed else replace(plan_seed, same=marks_of(goal))
+    return replace(plan_seed, same=tuple(each for each in asked if each == REVIEW) if is_allowed else asked)
 
 
 def refuse_draft(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Rejected | None:
@@ -93,11 +101,15 @@ def refuse_draft(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Rejected | No
 
 
 def claim(unit: UnitOfWork, _: Sequence[PlannedStep]) -> None:
-    """Claim what the plan is about; where another plan does that, the whole plan waits for it."""
+    """Claim what the plan is about; where another plan does that, the whole plan waits for it.
+
+    It also waits while its repository has as many open changes as people can review.
+    """
     claims, me = unit.snapshot.claims or FileClaims(), unit.snapshot.plan_id
     for mark in unit.snapshot.same:
         others = claims.of(mark)
-        put(unit, mark, claims.mark(mark), WAITS * bool(others) + me)
+        if mark != REVIEW:
+            put(unit, mark, claims.mark(mark), WAITS * bool(others) + me)
         if others:
             keep_waiting(unit, {WHOLE_PLAN: [mark, last_of(others)]})
 

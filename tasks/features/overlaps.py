@@ -30,6 +30,7 @@ from tasks.plan.changeset import FIRST, WHOLE
 from tasks.plan.file_claims import (
     COUNTER,
     MOST_PLANS,
+    REVIEW,
     WAITS,
     FileClaims,
     asked_for,
@@ -46,7 +47,7 @@ from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt
 from tasks.policy.advice_facts import AGAIN, Facts, listing, sentence
-from tasks.policy.claiming import keep_waiting, put, read
+from tasks.policy.claiming import DELIVERS, keep_waiting, put, read
 from tasks.policy.pipeline import (
     ADDED,
     AFTER_END,
@@ -249,16 +250,16 @@ def look(unit: UnitOfWork) -> None:
     steps = unit.snapshot.steps
     if missing := frozenset(name for name in waiting if name and (name not in steps or steps[name].spec is None)):
         raise NeedsSteps(missing)
-    claims = read(unit, (), deep=False)
+    delivers = WHOLE_PLAN in waiting and DELIVERS in unit.plan.limits
+    claims = read(unit, (REVIEW,) if delivers else (), deep=False)
     own, mine = claims.plans.get(me, ()), WAITS + me
     ahead = {file: plan for file in own if (plan := before(claims.of(file), mine))}
     left: dict[str, list[str]] = {}
     for name, was in waiting.items():
-        claimed = () if name == WHOLE_PLAN else _claims_in(steps[name].facts, wide=_is_wide(unit.plan.head))
-        if file := _first_ahead(ahead, claimed) if name != WHOLE_PLAN else next(iter(ahead), ""):
-            left[name] = [file, ahead[file]]
-            if left[name] != was:
-                unit.inputs.append(["file wait", name, *left[name]])
+        if found := _still_waits(unit, name, ahead, claims.of(REVIEW) if delivers else ""):
+            left[name] = found
+            if found != was:
+                unit.inputs.append(["file wait", name, *found])
         else:
             unit.inputs.append(["file wait over", name])
             if name != WHOLE_PLAN and steps[name].status.unmet == 0:
@@ -268,6 +269,16 @@ def look(unit: UnitOfWork) -> None:
             if file not in ahead and mine in claims.of(file).split():
                 put(unit, file, "", me, FIRST)
     keep_waiting(unit, left)
+
+
+def _still_waits(unit: UnitOfWork, name: str, ahead: Mapping[str, str], full: str) -> list[str]:
+    """Return the claim that a step, or the whole plan, waits for, and the plan before it; empty where it may go on."""
+    if name == WHOLE_PLAN:
+        file = next(iter(ahead), "")
+        return [file, ahead[file]] if file else [REVIEW, last_of(full)] if full else []
+    claimed = _claims_in(unit.snapshot.steps[name].facts, wide=_is_wide(unit.plan.head))
+    file = _first_ahead(ahead, claimed)
+    return [file, ahead[file]] if file else []
 
 
 def _claims_in(facts: Mapping[str, Any], *, wide: bool) -> list[str]:

@@ -22,6 +22,7 @@ ROOT = "./"  # the folder of all files; other folders end in / as well
 WITHIN = "*"  # after a folder: also read the claims inside of it
 LEFT_OUT = "+"
 MARK = "//"  # begins what plans claim that is no file: `mark_of_same`
+REVIEW = MARK + "the review of an open change"  # claimed by one of them while the repository takes no new work
 WAITING = "waiting for "  # how a sentence of `tell_wait` begins
 MOST_PLANS = 5  # told of a file
 COUNTER = ""  # among the files of a repository: counts what changes who waits for whom

@@ -9,6 +9,7 @@ from tasks.plan.changeset import ClaimChange, claims_name
 from tasks.plan.file_claims import FileClaims
 from tasks.plan.unit_of_work import UnitOfWork
 
+DELIVERS = "delivery_wait_s"  # among the limits of a plan that ends with a delivery
 LOOK_MS = 60_000  # between two looks at a plan that waits; the end of the plan before it brings the next one forward
 
 

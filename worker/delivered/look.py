@@ -34,6 +34,7 @@ from tasks.delivered.decide import (
     next_look,
 )
 from tasks.memory.flaky_tests import recall
+from tasks.plan.file_claims import REVIEW
 from worker.delivered.github import GitHub
 from worker.delivered.gitlab import GitLab
 from worker.delivered.reading import ChangeReader, Writers
@@ -123,6 +124,7 @@ class Looks:
             version += 1
         if found.state in ENDS:
             self._release(found)
+        self._hold_new_work(found, allowed.max_open_changes, now)
         self._do_all(found, version, due, reader, allowed)
         wait_ms = next_look(found, seen, terms, now)
         return None if wait_ms is None else wait_ms / 1000
@@ -216,6 +218,13 @@ class Looks:
         """Give back the files that the plans of a change keep."""
         for plan_id in change.plans:
             file_claims.release(self.client, Partition(partition_of(plan_id, self.partitions)), plan_id)
+
+    def _hold_new_work(self, change: DeliveredChange, most: int | None, now: int) -> None:
+        """Have the repository take no new work while it has so many open changes; not for None."""
+        count, open_plan = delivered_changes.count_open(self.client, change, now)
+        partition = Partition(partition_of(change.plan_id, self.partitions))
+        full = open_plan if most and count >= most else ""
+        file_claims.set_claim(self.client, partition, (change.tenant, change.repo), REVIEW, full)
 
     def _ends(self, change: DeliveredChange) -> dict[str, GoalAnswer]:
         current = change.in_flight

@@ -147,7 +147,7 @@ class NewGoal:
             return []
         if self.goal.overlap in (Overlap.WAIT, Overlap.REFUSE):
             named = asked_for(claims_of(filterfalse(is_glob, named), (), filter(is_glob, named)))
-        named = (*named, *duplicates.marks_of(self.goal))
+        named = (*named, *duplicates.asked_for(self.goal))
         return [file_claims.read_call(self.partition, ClaimsAsk(self.goal.tenant, repo, named))]
 
     @property

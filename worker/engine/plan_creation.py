@@ -289,7 +289,7 @@ class PlanCreation:
         """Return the seed with the claims on the files that a draft's steps may patch."""
         wide = overlaps.claims_folders(goal, overlaps.asked_of(goal, plan_seed.policy))
         files, repo = claimed_by(draft.steps, wide=wide), goal.context.repo
-        marks = duplicates.marks_of(goal)
+        marks = duplicates.asked_for(goal)
         if not (files or marks) or not repo:
             return plan_seed
         return replace(

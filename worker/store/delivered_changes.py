@@ -17,12 +17,15 @@ from schemas.delivered import DeliveryState, DeliveryView
 from schemas.stored import PlanRecord
 from schemas.stored.delivered import DeliveredChange
 from schemas.times import rfc3339
+from tasks.plan.changeset import claims_name
 from worker.store import functions, keys
 from worker.store.clients import now_ms
 from worker.store.keys import Partition
 
 EVENTS_CAP = 100_000  # entries of the events, about
 KEPT_S = 90 * 86_400
+COUNTED_S = 14 * 86_400
+OPEN_STATES = (DeliveryState.OPEN, DeliveryState.CHECKS_RED, DeliveryState.CHANGES_ASKED)
 PLAN = "PLAN"
 
 
@@ -116,6 +119,24 @@ def note_look(client: Redis, change: DeliveredChange, now: int) -> None:
     for place in (keys.delivered(change.plan_id), *_leads(change)):
         pipeline.expire(place, KEPT_S)
     pipeline.execute()
+
+
+def count_open(client: Redis, change: DeliveredChange, now: int) -> tuple[int, str]:
+    """Note whether a change is open; returns how many of its repository are, and one of them, "" if none is.
+
+    A change without a look for 14 days counts no more.
+    """
+    key, pipeline = keys.delivered_open(claims_name(change.tenant, change.repo)), client.pipeline(transaction=False)
+    if change.state in OPEN_STATES and change.number:
+        pipeline.zadd(key, {change.plan_id: now})
+    else:
+        pipeline.zrem(key, change.plan_id)
+    pipeline.zremrangebyscore(key, "-inf", now - 1000 * COUNTED_S)
+    pipeline.expire(key, COUNTED_S)
+    pipeline.zcard(key)
+    pipeline.zrevrange(key, 0, 0)
+    *_, count, last = pipeline.execute()
+    return count, last[0].decode() if last else ""
 
 
 def announce(

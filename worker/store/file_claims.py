@@ -50,6 +50,15 @@ def release(client: Redis, partition: Partition, plan_id: str) -> None:
     functions.call_or_load(client, "FCALL", functions.RELEASE_CLAIMS, 1, partition.timers, plan_id)
 
 
+def set_claim(client: Redis, partition: Partition, repository: tuple[str, str], mark: str, plan_id: str) -> None:
+    """Have a plan that keeps its files alone keep a claim that is no file, or with "" no plan.
+
+    `repository` is the tenant and the name.
+    """
+    about = (claims_name(*repository), mark, plan_id)
+    functions.call_or_load(client, "FCALL", functions.SET_CLAIM, 1, partition.timers, *about)
+
+
 def read_overlaps(note: bytes | None) -> tuple[OverlapView, ...]:
     """Return the overlaps that a plan met; empty if it met none."""
     return tuple(

@@ -91,6 +91,11 @@ def delivered(plan_id: str) -> str:
     return f"{DELIVERED}:{plan_id}"
 
 
+def delivered_open(repository: str) -> str:
+    """Sorted set: plans whose change is open at its forge -> when it was looked at, in ms."""
+    return f"{DELIVERED}:open:{repository}"
+
+
 def delivered_by(digest: str) -> str:
     """String: the plan of whose change a branch, or a commit, of a repository is."""
     return f"{DELIVERED}:by:{digest}"

@@ -8,11 +8,12 @@ from typing import TypeAlias
 
 from schemas.delivered import DeliveryState
 from schemas.plan import BreakerView, PlanSummary, StandingStill, StepActivity
-from tasks.plan.file_claims import WAITING
+from tasks.plan.file_claims import REVIEW, WAITING, tell_wait
 from tasks.policy.waits import DRAFT
 
 RUNNING, QUEUED, HELD, BACKOFF = "running", "queued", "held", "backoff"  # kinds of StepActivity
-Doing: TypeAlias = Mapping[str, StepActivity]  # activity of steps by id, in their planned order if it is known
+Doing: TypeAlias = Mapping[str, StepActivity]  # what steps do, by their ids, in their planned order where it is known
+FULL = tell_wait(REVIEW, "")
 MOST_NAMED = 5  # queues, files and steps in a detail
 
 
@@ -28,6 +29,8 @@ def find_standing_still(
     if breaker:
         return StandingStill(reason="breaker", since=breaker.since, detail=breaker.reason)
     if plan.paused_by:
+        if plan.paused_by.startswith(FULL):
+            return StandingStill(reason="review", detail=plan.paused_by)
         is_files = plan.paused_by.startswith(WAITING)
         by = plan.paused_by.replace(":  (", " (").removesuffix(": ")
         return StandingStill(reason="files" if is_files else "paused", detail=by if is_files else f"paused by {by}")

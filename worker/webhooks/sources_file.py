@@ -208,6 +208,7 @@ class Delivered(_Table):
     check_rounds: int = Field(default=2, ge=0, le=10)  # such plans for red checks, and as many for reviews
     token_share: float = Field(default=0.5, gt=0, le=1)  # of the tokens of the plan that delivered, for all of them
     quiet_s: int = Field(default=300, ge=0, le=86_400)  # a review is answered as a whole, once it has been quiet
+    max_open_changes: int | None = Field(default=None, ge=1)  # with so many a repository begins no new plan
     poll_s: int = Field(default=300, ge=10, le=86_400)  # seconds between looks without a webhook
 
     def has(self, repo: str) -> bool:

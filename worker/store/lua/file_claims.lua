@@ -243,6 +243,29 @@ local function release_claims(keys, args)
   return release_kept(keys[1], args[1], now_ms())
 end
 
+-- KEYS 1 timers | ARGV 1 repository, 2 a claim that is no file, 3 the plan that has it from now on, '' for none
+-- Has a plan that keeps its files keep this claim alone, with them. Returns 1 where a plan has it then
+local function set_claim(keys, args)
+  local claims, mark, id = claims_beside(keys[1]), args[2], args[3]
+  local key = claims .. ':' .. args[1]
+  local holder = redis.call('HGET', key, mark)
+  if holder == id and keeps_files(claims, id, now_ms()) then return 1 end
+  if holder then
+    local _, files = files_of(claims, holder)
+    local left = {}
+    for _, file in ipairs(files) do
+      if file ~= mark then left[#left + 1] = file end
+    end
+    if #files > 0 then redis.call('HSET', claims, holder, args[1] .. '\n' .. table.concat(left, '\n')) end
+    redis.call('HDEL', key, mark)
+  end
+  if id == '' or not keeps_files(claims, id, now_ms()) then return 0 end
+  redis.call('HSET', key, mark, id)
+  redis.call('HSET', claims, id, redis.call('HGET', claims, id) .. '\n' .. mark)
+  return 1
+end
+
+redis.register_function{function_name = 'planner_set_claim', callback = set_claim, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_read_claims', callback = read_claims, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_forget', callback = forget, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_release_claims', callback = release_claims, flags = {'allow-oom'}}
