@@ -36,6 +36,7 @@ class Delivery(Part):
     lines: int = 0  # that a reviewer has to read, new and gone
     rounds: int = 0  # steps that brought the plan up to date
     mending: str = ""  # the last of them
+    red: str = ""  # the landing whose verification was red once, and runs again
 
     @property
     def is_begun(self) -> bool:

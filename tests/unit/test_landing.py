@@ -41,6 +41,13 @@ def landing(**more: Any) -> Running:
     return plan
 
 
+def red_twice(plan: Running, step: str = "land", message: str = "no add in calc") -> None:
+    """Have the verification of a landing be red on top of the target, and again."""
+    for attempt in (1, 2):
+        plan.report(a_failure(step, attempt, output=moved(), error_message=message, **RED))
+        plan.rest()
+
+
 def spec_of(plan: Running, step_id: str) -> dict[str, Any]:
     waiting = [*plan.specs, *plan.waiting("deliver")]
     return next(spec for spec in reversed(waiting) if spec["step_id"] == step_id)
@@ -120,10 +127,22 @@ def test_files_in_conflict_are_patched_with_both_sides_as_data_and_then_it_lands
     assert plan.state == "COMPLETED"
 
 
-def test_what_is_red_on_top_of_the_target_is_mended_in_the_files_of_the_plan() -> None:
+def test_a_verification_that_is_red_once_on_top_of_the_target_runs_again_before_a_step_is_paid() -> None:
     plan = landing()
 
     plan.report(a_failure("land", output=moved(), error_message="no add in calc", **RED))
+    plan.rest()
+    plan.report(a_report("land", 2, output=moved(), **RECEIPT, verified_at=TARGET))
+
+    assert "bring-up-to-date" not in plan.states
+    plan.report(a_report("deliver", output=DONE))
+    assert (plan.state, plan.record.spent["failing_outcomes"]) == ("COMPLETED", 0)
+
+
+def test_what_stays_red_on_top_of_the_target_is_mended_in_the_files_of_the_plan() -> None:
+    plan = landing()
+
+    red_twice(plan)
 
     spec = spec_of(plan, "bring-up-to-date")
     assert spec["allowed_files"] == ["src/a.py"]

@@ -25,6 +25,7 @@ from schemas.plan import (
     StandingStill,
     StepActivity,
     StepView,
+    Waiting,
 )
 from tasks.memory.alike import describe
 from worker.render.delivery import describe_delivery
@@ -98,6 +99,13 @@ def tally(counts: Mapping[str, int]) -> Text:
     return Text(f"All plans: {', '.join(f'{count:,} {state}' for state, count in counts.items())}", "dim")
 
 
+def _asked(waiting: Waiting) -> Iterator[RenderableType]:
+    """Yield what a person is asked, and both sides of a conflict that it is about."""
+    yield Panel(Text(plain("\n".join(waiting.questions))), title=f"waits: {waiting.kind}")
+    if waiting.kind == "approval" and waiting.document:
+        yield Panel(Text(plain(waiting.document)), title="both sides of the conflict")
+
+
 def portrait(plan: PlanView, most_steps: int | None = None, result: RenderableType | None = None) -> RenderableType:
     """Draw a plan: goal, state, `result` if given, the reason of its end, budgets, and a tree of its steps."""
     head = Text.assemble((plan.plan_id, "bold"), "  ", _state(plan), f"  revision {plan.revision}")
@@ -112,7 +120,7 @@ def portrait(plan: PlanView, most_steps: int | None = None, result: RenderableTy
     if stops := _stops(plan, remarks):
         parts += [*(Text(plain(each), "yellow") for each in stops), ""]
     if plan.waiting:
-        parts += [Panel(Text(plain("\n".join(plan.waiting.questions))), title=f"waits: {plan.waiting.kind}"), ""]
+        parts += [*_asked(plan.waiting), ""]
     if delivered := [(name, told) for name in DELIVERED if (told := getattr(plan, name))]:
         parts += [
             Text(plain(f"{name.replace('_', ' ')}: {told}"), "yellow" * (name == "undelivered"))

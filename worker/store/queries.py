@@ -28,11 +28,12 @@ from schemas.plan import (
 )
 from schemas.result import IntegrityView
 from schemas.stored import HOT, LogHead, PlanHead, PlanRecord, StepStatus, decode_plan, read_part
-from schemas.stored.features import AskedFiles, IntegrityFound, Reproduced
+from schemas.stored.features import AskedFiles, Delivery, IntegrityFound, Reproduced
 from schemas.stored.step import TEXTS, read_texts, unpack_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.features.answers import note_of
+from tasks.features.delivery import landing
 from tasks.features.flaky_tests import FLAKY, MEMORY
 from tasks.features.needs import REFUSED
 from tasks.features.unverified import Planned, describe_unverified, is_verified, tools_of
@@ -58,7 +59,8 @@ SPEC_FIELDS = (
     *("step_id", "title", "depends_on", "allowed_files", "verify"),
     *("risk_level", "mode", "queue", "inserted_by"),
 )
-NEEDS = NOTE + REFUSED  # the field of a plan's steps with its needs
+BOTH_SIDES = NOTE + landing.SIDES
+NEEDS = NOTE + REFUSED  # the field of a plan's steps in which these are kept
 ENDED = frozenset({PlanState.COMPLETED.value, PlanState.HALTED.value, PlanState.REJECTED.value})
 
 
@@ -163,11 +165,11 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     pipeline = client.pipeline(transaction=False)
     pipeline.hmget(k.plan, "document", "strategy_state", "head", "retry_of", "retried_by", "live")
     pipeline.hkeys(k.active)
-    pipeline.hmget(k.steps, file_claims.OVERLAPS, NEEDS)  # no other command: readers have none
-    (document, strategy_state, head, retry_of, retried_by, live), flying, (overlaps, needs) = pipeline.execute()
+    pipeline.hmget(k.steps, file_claims.OVERLAPS, NEEDS, BOTH_SIDES)  # no other command: readers have none
+    (document, strategy_state, head, retry_of, retried_by, live), flying, (overlaps, needs, sides) = pipeline.execute()
     kept = codec.loads(strategy_state) if strategy_state else {}
     known = kept["document"] if kept else codec.loads(document or b"null")
-    if line.waiting and (page := kept.get("page")):
+    if line.waiting and (page := kept.get("page") or _conflict(line.waiting, live, sides)):
         line = line.model_copy(update={"waiting": line.waiting.model_copy(update={"document": page})})
     about = codec.loads(head or b"{}")
     steps = sorted(_steps(client, k), key=lambda each: each[0])
@@ -218,6 +220,14 @@ def _needs(live: bytes | None, note: bytes | None) -> tuple[NeedView, ...]:
     refused = read_part(codec.loads(live or b"{}"), AskedFiles).refused
     known = codec.loads(note) if note and refused else {}
     return tuple(NeedView(step_id=name, **known[name]) for name in refused if name in known)
+
+
+def _conflict(waiting: Waiting, live: bytes | None, sides: bytes | None) -> str | None:
+    """Return the paths and both diffs of a conflict that a person is asked about; None of another question."""
+    step = read_part(codec.loads(live or b"{}"), Delivery).step
+    if not sides or not any(f" {step} " in question for question in waiting.questions):
+        return None
+    return "\n\n".join(f"{name}\n{text}" for name, text in codec.loads(sides).items()) or None
 
 
 def _integrity(live: bytes | None) -> tuple[IntegrityView, ...]:

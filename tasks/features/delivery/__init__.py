@@ -261,7 +261,12 @@ def _judge_landing(unit: UnitOfWork, seen: Judgement) -> None:
     if not is_red and (unproved := landing.unproved(outcome, step, landed)):
         _fail(unit, step, _refuse(unproved))
         return
-    if is_red or landed.conflicts:
+    if is_red and not landed.conflicts and kept.red != step.step_id:  # it may be a flaky test: once more
+        kept.red = step.step_id
+        unit.move_step(step, S.ACTIVE.value, "retried", seen.failure["category"] if seen.failure else None)
+        waits.pause_longer(unit, step, 1)
+        unit.plan.dirty.add("live")
+    elif is_red or landed.conflicts:
         if landing.bring_up_to_date(unit, step, landed, seen.failure if is_red else None):
             _take_on(unit, landed)
     else:

@@ -9,6 +9,7 @@ import uuid
 from typing import NamedTuple
 
 from schemas.api_key import ApiKey
+from schemas.base import StepType
 from schemas.plan import PlanView, StepView
 from schemas.times import rfc3339
 from tasks.rules.risk import assess
@@ -20,6 +21,7 @@ from worker.store.step_activity import approval_ends
 
 MOST_STEPS = 5  # with a form each
 ASKED_BY_RISK = "The goal, or a policy, asks before each step of {} risk."
+ASKED_BY_CONFLICT = "The target branch changed the same lines. Read both sides below, and approve once it has made way."
 ASKED_BY_CHANGE = "What its last attempt did to tests or checks needs a person to look at it."
 
 
@@ -62,9 +64,15 @@ def _asked(doors: Context, view: PlanView, step: StepView, *, is_looked_at: bool
     until = approval_ends(doors.client, doors.partitions, view.plan_id, step.step_id)
     return AskedStep(
         step=step,
-        why=ASKED_BY_CHANGE if is_looked_at else ASKED_BY_RISK.format(step.risk_level),
+        why=_why(step, is_looked_at=is_looked_at),
         risk=assess(step.allowed_files).why,
         until=rfc3339(until) if until else None,
         digest=digest_of(None, step, until),
         command_id=uuid.uuid4().hex,
     )
+
+
+def _why(step: StepView, *, is_looked_at: bool) -> str:
+    if step.type == StepType.LAND:
+        return ASKED_BY_CONFLICT
+    return ASKED_BY_CHANGE if is_looked_at else ASKED_BY_RISK.format(step.risk_level)
