@@ -127,6 +127,18 @@ def completed(planner: Planner) -> str:
     return plan_id
 
 
+def delivered(planner: Planner) -> str:
+    """A plan that has delivered a branch of 400 lines, which waits for a review."""
+    plan_id = planner.submit(delivery={"push": True})
+    for step in ("look", "fix-b", "a-check"):
+        planner.report(step, plan_id, touched_files=["b.py"] if step == "fix-b" else [])
+    landed = {"target_sha": 40 * "1", "result_sha": 40 * "2", "conflicts": []}
+    planner.report("land", plan_id, output=landed)
+    planner.report("deliver", plan_id, output={"branch": "planner/x", "pull_request": None, "lines": 400})
+    assert planner.view(plan_id).branch == "planner/x"
+    return plan_id
+
+
 def halted(planner: Planner) -> str:
     plan_id = executing(planner)
     planner.report("fix-b", plan_id, touched_files=["etc/passwd"])

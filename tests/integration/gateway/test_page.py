@@ -12,7 +12,7 @@ from schemas.api_key import Right
 from tests.support.event_reading import reading
 from tests.support.gateway import Gateway
 from tests.support.page import HOSTILE, Markup, signed_in
-from tests.support.planner import RISKY, SHAPES, Planner, asking, executing, halted, hostile, retried
+from tests.support.planner import RISKY, SHAPES, Planner, asking, delivered, executing, halted, hostile, retried
 from worker.gateway.cookies import PLAIN
 from worker.gateway.page import plan_list, static_files
 from worker.store import api_keys
@@ -251,6 +251,16 @@ def test_plans_that_wait_for_a_person_stand_first(gateway: Gateway, planner: Pla
     assert answer.text.index("Needs a person") < answer.text.index(f'id="{last}"')
     assert listed(answer) == [waits, last]
     assert listed(client.get("/?waiting=true")) == [waits]
+
+
+def test_who_may_approve_sees_first_what_waits_for_a_review_with_minutes(gateway: Gateway, planner: Planner) -> None:
+    plan_id = delivered(planner)
+
+    shown = signed_in(gateway, Right.VIEWER, Right.OPERATOR).get("/").text
+
+    assert f'id="needs-{plan_id}"' in shown
+    assert "review its branch, about 60 minutes to read" in shown
+    assert "Needs a person" not in signed_in(gateway, Right.VIEWER).get("/").text
 
 
 def test_a_key_sees_and_counts_its_own_plans_alone(gateway: Gateway, planner: Planner) -> None:

@@ -24,6 +24,7 @@ from worker.gateway.event_streams import STREAM_HEADERS, Event
 from worker.gateway.page.rendering import PageRoute, fragment, render
 from worker.gateway.responses import MOST_ITEMS, PAGE, Moment
 from worker.gateway.visible import PlanReader, count_states, list_plans, rank_plans
+from worker.render.review import ToReview, to_review
 from worker.store.plan_lists import PlanFilter, WrongCursor
 from worker.store.plan_ranks import MOST_RANKED
 from worker.store.standing_still import RUNNING, find_standing_still
@@ -32,6 +33,7 @@ from worker.store.step_activity import read_activities
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 MOST_WAITING = 6  # of the plans that wait for a person, before the list
+LOOKED_AT = 50  # of the plans that were completed last, for those that wait for a review
 PERIODS = {"1h": "last hour", "1d": "last day", "7d": "last 7 days", "30d": "last 30 days"}
 UNUSABLE = 422
 FIGURES_S = 3.0  # from one list to the next where only the figures of plans have moved: a long list costs 28 ms
@@ -107,6 +109,7 @@ class Listed(NamedTuple):
     next_cursor: str | None
     waiting: list[PlanSummary]
     more_wait: bool
+    review: list[ToReview]  # of those who may approve: delivered changes that wait for a review, the oldest first
     counts: dict[str, int] | None
     doing: dict[str, Doing]  # of the plans that have not ended
 
@@ -131,7 +134,8 @@ class Listing:
         """Return the HTML of the list now, and whether the query was valid."""
         asked, found, errors = dict(self.asked), None, {}
         try:
-            found = _find(doors, self.sight, ListQuery.model_validate(asked), is_aimed=not AIMED.isdisjoint(asked))
+            query, is_aimed = ListQuery.model_validate(asked), not AIMED.isdisjoint(asked)
+            found = _find(doors, self.sight, query, is_aimed=is_aimed, reviews=self.may_act and not is_aimed)
         except ValidationError as error:
             errors = {str(each["loc"][0]): expected(each) for each in error.errors()}
         except WrongCursor:
@@ -186,7 +190,7 @@ async def live(request: Request, caller: PlanReader) -> StreamingResponse:
     return StreamingResponse(frames, media_type="text/event-stream", headers=STREAM_HEADERS)
 
 
-def _find(doors: Context, sight: Sight, asked: ListQuery, *, is_aimed: bool) -> Listed:
+def _find(doors: Context, sight: Sight, asked: ListQuery, *, is_aimed: bool, reviews: bool) -> Listed:
     if asked.sort:
         found = rank_plans(doors, sight, asked.wanted, asked.sort, asked.limit, asked.cursor)
     else:
@@ -196,5 +200,9 @@ def _find(doors: Context, sight: Sight, asked: ListQuery, *, is_aimed: bool) -> 
     if not is_aimed:
         page = list_plans(doors, sight, replace(asked.wanted, waiting=True), MOST_WAITING, None)
         waiting, more_wait = page.items, page.next_cursor is not None
+    review: list[ToReview] = []
+    if reviews:
+        ended = list_plans(doors, sight, replace(asked.wanted, state=PlanState.COMPLETED), LOOKED_AT, None)
+        review = to_review(ended.items)
     counts = count_states(doors, sight, asked.tenant, asked.repo)
-    return Listed(found.items, found.next_cursor, waiting, more_wait, counts, tell_doing(doors, found.items))
+    return Listed(found.items, found.next_cursor, waiting, more_wait, review, counts, tell_doing(doors, found.items))
