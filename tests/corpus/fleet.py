@@ -7,9 +7,11 @@ from random import Random
 from typing import Any
 
 from schemas import codec
+from schemas.step import DELIVERIES
 from schemas.times import rfc3339
 from tasks.policy.starts import SILENT_MS
 from tests.corpus import answers
+from tests.corpus.goals import PLAIN
 from tests.corpus.play import Input, Player
 from tests.support.plans import PARTITION
 from worker.store.plans import MAX_QUEUE
@@ -151,7 +153,9 @@ class Fleet:
         if spec["verify_tools"]:
             body["tests_passed"] = True
             body["verify"] = [{"tool": tool["tool"], "exit_code": 0} for tool in spec["verify_tools"]]
-        if spec["mode"] == "read_only":
+        if spec["queue"] == DELIVERIES:
+            body |= self._delivered(spec)
+        elif spec["mode"] == "read_only":
             body["output"] = answers.output(self.kind, spec, rng, self.crew.good, self.crew.passes)
             if rng.random() > self.crew.good:
                 body["output"] = answers.BLOCKED
@@ -159,6 +163,23 @@ class Fleet:
             body["created_files"] = spec["allowed_files"][: rng.randrange(3)]
             body["growth_kb"] = rng.choice([0, 10, 400, -8])
         return body
+
+    def _delivered(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Land on a target that has moved or not, in conflict or not; or deliver."""
+        if spec["controller_task_spec"]["type"] == "DELIVER":
+            return {
+                "output": {"branch": "planner/x", "pull_request": "https://forge.example/acme/shop/pull/7", "lines": 12}
+            }
+        target, moved = f"{self.rng.randrange(1, 4)}" * 40, self.rng.random()
+        output: dict[str, Any] = {"target_sha": target, "result_sha": "f" * 40, "conflicts": [], "target": "main"}
+        if moved < 0.4:
+            return {"output": output}
+        conflicts = [self.rng.choice([*PLAIN, "docs/auth.md"])] if moved < 0.7 else []
+        sides = [{"path": path, "ours": "-old\n+ours", "theirs": "-old\n+theirs"} for path in conflicts]
+        steps = {row["step_id"]: row for row in spec["input"]["accepted"]}
+        commits = [{"step_id": each, "attempt": 1, "diff_hash": "d" * 64} for each in steps]
+        output |= {"conflicts": conflicts, "sides": sides, "between": ["abc Rename add"], "commits": commits}
+        return {"output": output, "verified_at": target}
 
     def _failure(self, step: str, spec: dict[str, Any]) -> dict[str, Any]:
         rng, categories = self.rng, self.crew.categories

@@ -227,6 +227,14 @@ SCENES: dict[str, dict[str, Any]] = {
             limits={**PATIENT, "lease_deaths": 2},
         )
     ),
+    "supplied-delivers": scene(
+        supplied(
+            step("a", allowed_files=PLAIN, verify="pytest"),
+            step("b", "a", allowed_files=TESTS, verify="pytest"),
+            delivery={"pull_request": True},
+            limits=PATIENT,
+        )
+    ),
     "supplied-cycle": scene(supplied(step("a", "b"), step("b", "a"))),
     "supplied-many": scene(
         supplied(
