@@ -51,7 +51,7 @@ class Overlap(StrEnum):
 
 
 class Duplicates(StrEnum):
-    """What a goal does if an open change, or a plan at work, of its repository does the same."""
+    """The choice for a goal that an open change, or a plan at work, of its repository already does."""
 
     ALLOW = "allow"
     WAIT = "wait"

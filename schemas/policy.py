@@ -46,8 +46,7 @@ class Limits(wire.Limits):
 class GoalTable(_Table):
     """Rules for some goals: defaults of limits, bounds of limits, and approvals.
 
-    `overlap` is for goals that say nothing of it, as the limits of `defaults` are. `duplicates` is
-    for goals that deliver.
+    `overlap` and `duplicates` are defaults, too, like the limits of `defaults`.
     """
 
     defaults: Limits = Limits()

@@ -27,8 +27,8 @@ Row = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 class GoalRules:
     """Rules for the goals of one kind, tenant or repository, or for all goals.
 
-    `defaults` are limits of a goal that says nothing, as `overlap` and `duplicates` are, `most` bounds what it says,
-    and at the risks of `approvals` a person is asked, whatever it says.
+    `defaults` are the limits, `overlap` and `duplicates` the choices, of a goal that sets none. `most` bounds the
+    limits that a goal sets. A person approves steps of the risks in `approvals`, even if the goal does not ask for it.
     """
 
     kind: str | None = None

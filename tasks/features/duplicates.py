@@ -1,8 +1,8 @@
-"""Goals of which an open change, or a plan at work, does the same: the later one waits, is refused, or adopts it.
+"""Duplicates: an open change, or a plan at work, does the same as a later goal, which waits, is refused, or adopts it.
 
-A plan that delivers claims what it is about beside its files: its failing tests, else its sentence with the files that
-it names; once it has landed, the tree that it delivers. It gives that back as it does its files: when its pull request
-is merged or closed. What is the same is told by the commit that makes the plan, so that no two begin at once.
+A plan that delivers claims its failing tests, else its sentence with the files that it names. After its landing it also
+claims the tree that it delivers. It gives these claims back with those on its files: when its pull request is merged or
+closed. The commit that makes a plan compares them, so no two plans of one goal begin at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SAME_TESTS, SAME_GOAL = "the same failing tests", "the same goal"
 
 
 def asked_of(goal: Goal, policy: Policy) -> Duplicates:
-    """Return what a goal does about another one that is the same: the last row of its policy, else it waits."""
+    """Return the choice for a goal that is a duplicate: the last row of its policy, else `wait`."""
     if goal.overlap is Overlap.ALLOW:
         return Duplicates.ALLOW
     rows = policy.rules_of(goal.kind, goal.tenant, goal.context.repo)
@@ -36,7 +36,7 @@ def asked_of(goal: Goal, policy: Policy) -> Duplicates:
 
 
 def marks_of(goal: Goal) -> tuple[str, ...]:
-    """Return what tells a goal that delivers from others; nothing of one that goes on with another plan's changes."""
+    """Return the claims that duplicates of a goal have, too; none if it goes on with another plan's changes."""
     delivery, context = goal.delivery, goal.context
     delivers = delivery is not None and (delivery.push or delivery.pull_request) and not delivery.onto
     if not delivers or not context.repo or goal.kind is not GoalKind.TASK or goal.from_ or goal.retry_of:
@@ -47,14 +47,14 @@ def marks_of(goal: Goal) -> tuple[str, ...]:
 
 
 def asked_for(goal: Goal) -> tuple[str, ...]:
-    """Return which claims beside files are to be read for a goal: also whether its repository takes new work."""
+    """Return the claims to read for a goal in addition to files, also that of a full repository."""
     delivery = goal.delivery
     delivers = delivery is not None and (delivery.push or delivery.pull_request) and not delivery.onto
     return (*marks_of(goal), REVIEW) if delivers and goal.context.repo else ()
 
 
 def found(goal: Goal, claims: FileClaims | None) -> tuple[str, str] | None:
-    """Return what is the same, and the plan before that does it; None where none does."""
+    """Return the words for the equal part, and the plan before that has it; None if there is none."""
     for mark in marks_of(goal) if claims else ():
         if claims and (plans := plans_of(claims.of(mark))):
             return mark.removeprefix(MARK).partition("/")[0], plans[0]
@@ -62,7 +62,7 @@ def found(goal: Goal, claims: FileClaims | None) -> tuple[str, str] | None:
 
 
 def refuse(goal: Goal, policy: Policy, claims: FileClaims | None) -> Rejected | None:
-    """Refuse a goal of which another plan does the same, if its policy refuses such goals."""
+    """Refuse a duplicate, if its policy refuses such goals."""
     if asked_of(goal, policy) is not Duplicates.REFUSE or not (known := found(goal, claims)):
         return None
     what, plan_id = known
@@ -80,7 +80,7 @@ def refuse(goal: Goal, policy: Policy, claims: FileClaims | None) -> Rejected | 
 
 
 def adopt(goal: Goal, policy: Policy, claims: FileClaims | None) -> tuple[str, str] | None:
-    """Return why a goal has nothing to do, and the plan that does the same, if its policy adopts that."""
+    """Return why a goal has nothing to do, and the plan that does the same, if its policy adopts that plan."""
     if asked_of(goal, policy) is not Duplicates.ADOPT or not (known := found(goal, claims)):
         return None
     what, plan_id = known
@@ -88,20 +88,20 @@ def adopt(goal: Goal, policy: Policy, claims: FileClaims | None) -> tuple[str, s
 
 
 def keep_marks(plan_seed: PlanSeed, goal: Goal, _: Draft) -> PlanSeed:
-    """Keep what a plan claims beside its files, or waits for."""
+    """Keep the claims of a plan in addition to its files."""
     asked = asked_for(goal)
     is_allowed = asked_of(goal, plan_seed.policy) is Duplicates.ALLOW
     return replace(plan_seed, same=tuple(each for each in asked if each == REVIEW) if is_allowed else asked)
 
 
 def refuse_draft(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Rejected | None:
-    """Refuse a draft of which another plan does the same, whose plan came while this one was drafted."""
+    """Refuse a draft if another plan that does the same came while this one was drafted."""
     refused = refuse(goal, plan_seed.policy, plan_seed.claims)
     return refused and replace(refused, findings=draft.findings, tokens=draft.tokens, read=draft.read)
 
 
 def claim(unit: UnitOfWork, _: Sequence[PlannedStep]) -> None:
-    """Claim what the plan is about; where another plan does that, the whole plan waits for it.
+    """Claim the plan's goal and tests; if another plan has them, the whole plan waits for it.
 
     It also waits while its repository has as many open changes as people can review.
     """

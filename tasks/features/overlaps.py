@@ -70,8 +70,8 @@ from tasks.rules.validation import MAX_ERRORS
 
 MODE = "overlap"  # among limits: the plan's choice about files of live plans, if it is not to go on
 NUMBERS = MappingProxyType({Overlap.WAIT: 1, Overlap.REFUSE: 2})
-FOR_FILES = 2  # is added to these where the plan claims no folders
-NOTE = "overlaps"  # what was told of a plan, for people
+FOR_FILES = 2  # added to these if the plan claims no folders
+NOTE = "overlaps"  # overlaps reported for a plan, for people
 MOST_TOLD = 20  # files of one overlap
 MOST_KEPT = 100  # files of the note
 NOTHING_CLAIMED = FileClaims()
@@ -91,7 +91,7 @@ def limits_of(plan_seed: PlanSeed, goal: Goal, _: Draft) -> Mapping[str, int]:
 
 
 def asked_of(goal: Goal, policy: Policy) -> Overlap:
-    """Return what a goal's plan does about files of live plans: its own choice, else the last row of its policy.
+    """Return a plan's choice about files of live plans: that of its goal, else of the last row of its policy.
 
     A plan that goes on with a delivered branch never waits: the plan before it keeps the files of that branch.
     """
@@ -215,7 +215,7 @@ def claim_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plann
     if waits and found:
         seen = claims.of(COUNTER)
         put(unit, COUNTER, seen, str(int(seen or 0) + 1), WHOLE)
-    if waits:  # also for files that the plan has claimed before, and waits for
+    if waits:  # also for files that the plan claimed before
         _keep_back(unit, steps, {file: plan for file, plan in ahead.items() if plan})
     return steps
 

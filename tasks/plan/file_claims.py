@@ -23,9 +23,9 @@ WITHIN = "*"  # after a folder: also read the claims inside of it
 LEFT_OUT = "+"
 MARK = "//"  # begins what plans claim that is no file: `mark_of_same`
 REVIEW = MARK + "the review of an open change"  # claimed by one of them while the repository takes no new work
-WAITING = "waiting for "  # how a sentence of `tell_wait` begins
-MOST_PLANS = 5  # told of a file
-COUNTER = ""  # among the files of a repository: counts what changes who waits for whom
+WAITING = "waiting for "  # prefix of the sentence of `tell_wait`
+MOST_PLANS = 5  # reported for one file
+COUNTER = ""  # key next to the files of a repository: counts the changes of waits
 
 
 def claims_of(files: Iterable[str], focus: Iterable[str], patterns: Iterable[str]) -> list[str]:
@@ -71,7 +71,7 @@ def overlapping(claimed: Sequence[str], others: Iterable[str]) -> list[str]:
 
 
 def tell_wait(file: str, plan_id: str) -> str:
-    """Return what a plan or a step waits for."""
+    """Return the sentence about the file and the plan that a plan or a step waits for."""
     return f"{WAITING}{file.removeprefix(MARK).partition('/')[0] if file.startswith(MARK) else file}: {plan_id}"
 
 

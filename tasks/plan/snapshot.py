@@ -118,7 +118,7 @@ class Snapshot:
     paused_queues: Mapping[str, StandingCommand] = field(default_factory=dict)  # their steps do not start
     probe: str = ""  # the token of a step that may start although its repository is paused
     short_of_memory: bool = False
-    policy: Policy = BUILT_IN  # that the plan was created under
-    code: str = ""  # the version of the code that decides, which the log names
-    claims: FileClaims | None = None  # what plans of the repository claim, where that was asked for
-    same: tuple[str, ...] = ()  # what a plan that is made claims beside files (tasks/features/duplicates.py)
+    policy: Policy = BUILT_IN  # of the plan's creation
+    code: str = ""  # the version of the deciding code, which the log names
+    claims: FileClaims | None = None  # of the repository's plans, if they were asked for
+    same: tuple[str, ...] = ()  # claims of a new plan in addition to files (tasks/features/duplicates.py)

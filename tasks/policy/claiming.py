@@ -1,4 +1,4 @@
-"""What features do with claims on files: they read them, add the plan's own, and keep what waits for others."""
+"""Claims on files, for features: read them, add the plan's own, and keep the steps that wait for others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOOK_MS = 60_000  # between two looks at a plan that waits; the end of the plan 
 
 
 def read(unit: UnitOfWork, files: Iterable[str], *, deep: bool) -> FileClaims:
-    """Return what was read of claims; raises NeedsClaims where these files were not, or not as deep.
+    """Return the claims that were read; raises NeedsClaims if those on these files were not, or not as deep.
 
     The log keeps it where others claim anything: the plan's own claims alone make no difference to it.
     """
@@ -34,7 +34,7 @@ def put(unit: UnitOfWork, file: str, seen: str, claim: str, where: str = "") -> 
 
 
 def keep_waiting(unit: UnitOfWork, waiting: dict[str, list[str]]) -> None:
-    """Keep what waits for files, and look at it again."""
+    """Keep which steps wait for files, and look at the plan again."""
     if waiting != unit.plan.claims.waits:
         unit.plan.claims.waits = waiting
         unit.plan.dirty.add("live")

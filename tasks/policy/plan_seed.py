@@ -40,7 +40,7 @@ class PlanSeed:
     log_head: LogHead | None = None  # of a creation that was interrupted, or waited for a drafter
     code: str = ""  # as in Snapshot
     switches: Mapping[str, int] = field(default_factory=dict)  # limits that features take from the operator's settings
-    recalled: Mapping[str, Any] = field(default_factory=dict)  # by RECALLS: what earlier plans of its repository left
-    claims: FileClaims | None = None  # on files of its first steps, as far as that was read; the others are free
+    recalled: Mapping[str, Any] = field(default_factory=dict)  # by RECALLS: data from earlier plans of its repository
+    claims: FileClaims | None = None  # on files of its first steps that were read; others are free
     same: tuple[str, ...] = ()  # as in Snapshot
     learned: Mapping[str, int] = field(default_factory=dict)  # tokens of an attempt by mode and queue

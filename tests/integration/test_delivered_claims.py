@@ -86,7 +86,8 @@ def test_a_repository_with_all_the_changes_that_people_can_review_begins_no_new_
 def test_a_policy_refuses_a_second_goal_about_the_same_tests_or_adopts_the_first_change(
     choice: str, verdict: str, begin: Begin
 ) -> None:
-    about = {**GOAL["context"], "failing_tests": ["tests/test_app.py::test_total"]}
+    context: Any = GOAL["context"]
+    about = {**context, "failing_tests": ["tests/test_app.py::test_total"]}
     life = begin("github")
     first = begin_plan(life, "ci-2", goal="Make it green", allowed_files=["src/b.py"], context=about)
     policies.apply(life.here.client, f'format = 1\n[repository."acme/shop"]\nduplicates = "{choice}"\n'.encode(), "ada")

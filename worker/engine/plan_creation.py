@@ -301,7 +301,7 @@ class PlanCreation:
         return file_claims.decode(functions.call(self.client, *file_claims.read_call(partition, asked)))
 
     def _same(self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal) -> GoalResult | None:
-        """Return what becomes of a goal of which another plan does the same; None where it is planned all the same."""
+        """Return the result of a duplicate that is not planned; None of any other goal."""
         marks = duplicates.marks_of(goal)
         claims = self._claims(context.partition, goal, marks) if marks and plan_seed.version == 0 else None
         if refused := duplicates.refuse(goal, plan_seed.policy, claims):

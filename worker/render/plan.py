@@ -100,7 +100,7 @@ def tally(counts: Mapping[str, int]) -> Text:
 
 
 def _asked(waiting: Waiting) -> Iterator[RenderableType]:
-    """Yield what a person is asked, and both sides of a conflict that it is about."""
+    """Yield the questions to a person, and both sides of a conflict."""
     yield Panel(Text(plain("\n".join(waiting.questions))), title=f"waits: {waiting.kind}")
     if waiting.kind == "approval" and waiting.document:
         yield Panel(Text(plain(waiting.document)), title="both sides of the conflict")

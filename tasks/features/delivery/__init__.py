@@ -261,7 +261,7 @@ def _judge_landing(unit: UnitOfWork, seen: Judgement) -> None:
     if not is_red and (unproved := landing.unproved(outcome, step, landed)):
         _fail(unit, step, _refuse(unproved))
         return
-    if is_red and not landed.conflicts and kept.red != step.step_id:  # it may be a flaky test: once more
+    if is_red and not landed.conflicts and kept.red != step.step_id:  # it may be a flaky test
         kept.red = step.step_id
         unit.move_step(step, S.ACTIVE.value, "retried", seen.failure["category"] if seen.failure else None)
         waits.pause_longer(unit, step, 1)
@@ -277,7 +277,7 @@ def _judge_landing(unit: UnitOfWork, seen: Judgement) -> None:
         if landed.is_there or other:
             _note_undelivered(unit, f"{other} {SAME_TREE}" if other else ALREADY_THERE)
         unit.is_delivering = bool(landed.is_there or other)
-    unit.ends = [each for each in unit.ends if each is not step]  # no strategy knows of it
+    unit.ends = [each for each in unit.ends if each is not step]  # no strategy knows it
 
 
 def _same_tree(unit: UnitOfWork, tree: str) -> str:
