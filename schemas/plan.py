@@ -8,6 +8,7 @@ from typing import Any, Literal
 from schemas.base import GoalVerdict, Outbound, PlanState
 from schemas.delivered import DeliveryState, DeliveryView
 from schemas.result import IntegrityView, PlanResult
+from schemas.step import VerifyTool
 
 
 class Halt(Outbound):
@@ -223,11 +224,24 @@ class OrderView(Outbound):
     steps: tuple[str, ...]
 
 
+class CheckView(Outbound):
+    """A check that the step `step_id` got since attempts like it often failed by `category`.
+
+    Without these it is one that goes last in every step, since it never found anything.
+    """
+
+    tool: str
+    step_id: str | None = None
+    category: str | None = None
+    verify: VerifyTool | None = None
+
+
 class MemoryView(Outbound):
     """The facts from earlier plans of the repository at a plan's creation; `order` is null if it did not change."""
 
     similar: tuple[SimilarView, ...] = ()
     order: OrderView | None = None
+    checks: tuple[CheckView, ...] = ()
 
     @classmethod
     def of(cls, kept: Mapping[str, Any] | None) -> MemoryView | None:

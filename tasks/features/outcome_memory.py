@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 from schemas.base import FailureCategory as C
-from schemas.base import GoalKind
+from schemas.base import GoalKind, Mode
 from schemas.base import StepState as S
 from schemas.goal import Goal
-from schemas.step import PlannedStep
+from schemas.step import PlannedStep, VerifyTool, fields_of
 from schemas.stored import PlanRecord
 from tasks.memory import order
 from tasks.memory.alike import MOST_COMPARED, Compared, compare
+from tasks.memory.checks import accepted_tools, never_red
 from tasks.memory.outcomes import MOST_TESTS, fingerprint_of, list_of, place_of, read_records, write_record
 from tasks.plan.changeset import RecordedAttempt
 from tasks.plan.unit_of_work import UnitOfWork
@@ -37,9 +38,14 @@ from tasks.policy.pipeline import (
 from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.judging import judges_by_holdout
 from tasks.rules.strategy import Draft
+from tasks.rules.validation import MAX_TOOLS
+from tasks.strategies.drafting.past_checks import checks_by_past
+from tasks.strategies.drafting.project import Project, project_of
 from tasks.strategies.task.goal_type import goal_type, task_kind
+from tasks.toolchain.catalogue import catalogue_of, once, render
 from tasks.toolchain.contract import fits
 
+CHECKS = "memory_checks"  # among limits, where past failures choose checks
 ORDER = "memory_order"  # among limits, where it is not LIKELY; 0: the order of a draft stays
 RAW = "raw"  # key of records that are not compared yet
 OUTCOMES = "outcomes"  # key in the log of a plan's creation; among limits, 0: nothing is recorded or read
@@ -64,6 +70,8 @@ def compare_steps(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
     found = _compare(recalled, goal, draft.steps, plan_seed.now)
     kept = {name: value for name, value in recalled.items() if name != RAW}
     kept |= {"similar": found.similar} if found.similar else {}
+    if plan_seed.switches.get(CHECKS) and draft.state is None:
+        kept |= {"checks": checks} if (checks := _choose_checks(recalled, goal, draft, found, plan_seed.now)) else {}
     by = plan_seed.switches.get(ORDER, order.LIKELY)
     may_move = by and draft.state is None and len(draft.steps) <= MOST_COMPARED
     if may_move and (steps := order.arrange(draft.steps, found.past, by)):
@@ -78,6 +86,52 @@ def put_in_order(plan_seed: PlanSeed, steps: tuple[PlannedStep, ...]) -> tuple[P
         return steps
     places = {name: place for place, name in enumerate(known["steps"])}
     return tuple(sorted(steps, key=lambda step: places[step.step_id]))
+
+
+def _choose_checks(
+    recalled: Mapping[str, Any], goal: Goal, draft: Draft, found: Compared, now: int
+) -> list[dict[str, Any]]:
+    """List the checks that the last whole patch gets, and those that go last since they find nothing."""
+    catalogue, records = catalogue_of([dict(tool) for tool in draft.tools]), read_records(recalled[RAW], now)
+    unasked = {name for step in draft.steps for name in step.quick_checks}
+    quiet = sorted(never_red(records, catalogue.contracts) & unasked)
+    last = next((step for step in reversed(draft.steps) if step.mode is Mode.PATCH), None)
+    added: list[tuple[str, VerifyTool]] = []
+    if (
+        last
+        and last.piece_of is None
+        and last.allowed_files
+        and isinstance(project := project_of(goal, catalogue), Project)
+    ):
+        room = MAX_TOOLS - len(last.verify_tools)
+        added = checks_by_past(last, found.past.get(last.step_id), accepted_tools(records), project)[:room]
+    return [
+        *(
+            {"tool": tool.tool, "step_id": last.step_id, "category": why, "verify": fields_of(tool)}
+            for why, tool in added
+            if last
+        ),
+        *({"tool": name} for name in quiet),
+    ]
+
+
+def put_checks(plan_seed: PlanSeed, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
+    """Give steps the checks that were chosen for them, and put those last that find nothing."""
+    chosen = (plan_seed.recalled.get(OUTCOMES) or {}).get("checks")
+    return tuple(_with_checks(step, chosen) for step in steps) if chosen else steps
+
+
+def _with_checks(step: PlannedStep, chosen: Sequence[Mapping[str, Any]]) -> PlannedStep:
+    more = [VerifyTool.model_validate(each["verify"]) for each in chosen if each.get("step_id") == step.step_id]
+    own = {tool.tool for tool in step.verify_tools}
+    quiet = {each["tool"] for each in chosen if "step_id" not in each} & {*step.quick_checks}
+    tools = tuple(sorted(once((*more, *step.verify_tools)), key=lambda tool: tool.tool in quiet))
+    if tools == step.verify_tools:
+        return step
+    marked = dict.fromkeys((*step.quick_checks, *(tool.tool for tool in more if tool.tool not in own)))
+    update = {"verify_tools": tools, "verify": render(tools), "quick_checks": tuple(marked)}
+    step = step.model_copy(update=update)
+    return step.model_copy(update={"requires": step.required})
 
 
 def similar_to(plan_seed: PlanSeed, goal: Goal) -> tuple[Mapping[str, Any], ...]:
@@ -128,8 +182,10 @@ FEATURE = Feature(
         LIMITS.row(switched(OUTCOMES)),
         RECALLS.row(Recall(OUTCOMES, OUTCOMES, "list", where, read, begin, lambda plan: plan.head.memory)),
         LIMITS.row(switched(ORDER)),
+        LIMITS.row(switched(CHECKS)),
         SEED.row(compare_steps),
         ARRANGED.row(put_in_order),
+        ARRANGED.row(put_checks),
         AT_BIRTH.row(keep_list),
         ENDED.row(note),
     ),

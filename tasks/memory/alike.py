@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from schemas.base import FailureCategory
 from schemas.times import DAY_MS
 from tasks.memory.flaky_tests import FADING
 from tasks.memory.outcomes import MAX_TITLE, MOST_FILES, Attempted
@@ -20,6 +21,7 @@ LEAST_ALIKE = 0.25  # after fading; success only ranks, because a step that alwa
 MOST_SIMILAR = 5
 MOST_COMPARED = 64  # steps of a plan
 ENOUGH = 5  # attempts; with fewer, one alone would be more than a fifth, and nothing is decided by them
+BROKE = FailureCategory.TEST_REGRESSION.value
 OFTEN = 0.2  # share in the weight of similar attempts; a failure category above it is frequent
 
 Gram = tuple[str, ...]
@@ -35,6 +37,7 @@ class _Group:
     wasted: int = 0  # tokens of those that failed
     failed: dict[str, int] = field(default_factory=dict)
     failed_weight: dict[str, float] = field(default_factory=dict)
+    broke: dict[str, float] = field(default_factory=dict)  # by test, of those that a change broke
 
     def add(self, record: Attempted, weight: float) -> None:
         self.attempts, self.weight = self.attempts + 1, self.weight + weight
@@ -42,14 +45,20 @@ class _Group:
             self.wasted += record.tokens
             self.failed[category] = self.failed.get(category, 0) + 1
             self.failed_weight[category] = self.failed_weight.get(category, 0.0) + weight
+            for test in record.tests if category == BROKE else ():
+                self.broke[test] = self.broke.get(test, 0.0) + weight
 
 
 class Past(NamedTuple):
-    """The results of attempts similar to one step: their number, success rate, and shares by failure category."""
+    """The results of attempts similar to one step: their number, success rate, and shares by failure category.
+
+    `broke` are the tests that such changes broke, most often first.
+    """
 
     attempts: int
     rate: float
     shares: Mapping[str, float]
+    broke: tuple[str, ...] = ()
 
 
 class Compared(NamedTuple):
@@ -89,13 +98,16 @@ def compare(steps: Iterable[tuple[str, str, Sequence[str]]], records: Iterable[A
 
 
 def _past(alike: Mapping[int, float], known: Sequence[_Group]) -> Past:
-    weight, shares = 0.0, dict[str, float]()
+    weight, shares, broke = 0.0, dict[str, float](), dict[str, float]()
     for number, share in alike.items():
         weight += share * known[number].weight
         for category, failed in known[number].failed_weight.items():
             shares[category] = shares.get(category, 0.0) + share * failed
+        for test, times in known[number].broke.items():
+            broke[test] = broke.get(test, 0.0) + share * times
     shares = {category: failed / weight for category, failed in sorted(shares.items())}
-    return Past(sum(known[number].attempts for number in alike), 1 - sum(shares.values()), shares)
+    tests = sorted(broke, key=lambda test: (-broke[test], test))[:MOST_SIMILAR]
+    return Past(sum(known[number].attempts for number in alike), 1 - sum(shares.values()), shares, tuple(tests))
 
 
 def _most_similar(best: Mapping[int, float], known: Sequence[_Group], now: int) -> list[dict[str, Any]]:

@@ -172,7 +172,13 @@ def memory_lines(memory: MemoryView | None) -> list[str]:
         return []
     similar = [f"similar before: {describe(each.model_dump())}" for each in memory.similar]
     order = memory.order
-    return [*similar, *([f"order by memory, {order.by} first: {', '.join(order.steps)}"] if order else [])]
+    checks = [
+        f"check by memory: {each.tool} for {each.step_id}, since steps like it often fail by {each.category}"
+        if each.step_id
+        else f"check by memory: {each.tool} goes last, since it never found anything"
+        for each in memory.checks
+    ]
+    return [*similar, *([f"order by memory, {order.by} first: {', '.join(order.steps)}"] if order else []), *checks]
 
 
 def _state(plan: PlanSummary) -> Text:

@@ -22,7 +22,7 @@ from worker.settings.environment import PREFIX, FromEnvironment
 from worker.settings.telemetry import TelemetrySettings
 from worker.settings.types import REDIS_URL, Names, Networks, RedisUrl, Weights, Words
 
-ORDERS = {"off": 0, "likely": 1, "risky": 2}  # as limits have PLANNER_MEMORY_ORDER
+NUMBERS = {"off": 0, "on": 1, "likely": 1, "risky": 2}  # that stand for words of settings among limits
 LIMIT = "limit"  # of new plans, which a setting sets where it is not as usual; a feature has it among its rows
 LOCAL_REDIS = "redis://localhost:6379/0"
 
@@ -105,6 +105,12 @@ class ServiceSettings(FromEnvironment):
         description="order of a new plan's steps with the same dependencies: higher success rate first "
         "(`likely`), lower first (`risky`), or as planned (`off`)",
         json_schema_extra={LIMIT: "memory_order"},
+    )
+    memory_checks: Literal["on", "off"] = Field(
+        default="off",
+        description="the last patch of a new plan gets the check that sees the failures of attempts like it, and checks"
+        " without a finding in 20 runs go last",
+        json_schema_extra={LIMIT: "memory_checks"},
     )
     delivery_wait_s: int = Field(
         default=86_400,
@@ -225,7 +231,9 @@ class ServiceSettings(FromEnvironment):
         for name, field in type(self).model_fields.items():
             extra, value = field.json_schema_extra, getattr(self, name)
             if isinstance(extra, dict) and LIMIT in extra and value != field.default:
-                found[str(extra[LIMIT])] = ORDERS[value] if value in ORDERS else 0 if isinstance(value, bool) else value
+                found[str(extra[LIMIT])] = (
+                    NUMBERS[value] if value in NUMBERS else 0 if isinstance(value, bool) else value
+                )
         return found
 
     @field_validator("redis_url", "broker_url")

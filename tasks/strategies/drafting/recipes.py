@@ -69,10 +69,11 @@ class Recipes:
     def _focused(self, files: tuple[str, ...]) -> Verification:
         quick, added = self._project.quick_checks(files, whole=False)
         own = self._project.own_checks(files, whole=False, others=quick)
-        tests = tuple(dict.fromkeys(test for path in files for test in self._tests_of(path)))
+        tests = tuple(dict.fromkeys(test for path in files for test in self.tests_of(path)))
         return Verification(once((*own, *self._project.run_tests(tests, files))), added)
 
-    def _tests_of(self, path: str) -> tuple[str, ...]:
+    def tests_of(self, path: str) -> tuple[str, ...]:
+        """Return a file itself if it is a test, else the tests that are named after it and lie nearest."""
         return self._project.tests_among((path,)) or self._tests.nearest(path)
 
 

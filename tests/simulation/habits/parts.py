@@ -139,10 +139,10 @@ class FlakyTests(Part):
 
 
 class Outcomes(Part):
-    """What attempts of earlier plans of the repository came to, which puts independent steps into another order."""
+    """What attempts of earlier plans of the repository came to, which changes the order of steps, or their checks."""
 
-    def __init__(self, order: int) -> None:
-        self.switches = {outcome_memory.ORDER: order}
+    def __init__(self, order: int, *, checks: bool = False) -> None:
+        self.switches = {outcome_memory.ORDER: order, **({outcome_memory.CHECKS: 1} if checks else {})}
 
     def begin(self, goal: Goal, plan_seed: PlanSeed, store: MemoryStore) -> PlanSeed:
         records = store.items(PARTITION.memory(outcome_memory.where(goal) or ""))[:MOST_READ]
@@ -172,4 +172,5 @@ PARTS: Mapping[str, Callable[[], Part]] = {
     "flaky_tests": FlakyTests,
     "recipes": Recipes,
     "memory_order": lambda: Outcomes(LIKELY),
+    "memory_checks": lambda: Outcomes(0, checks=True),
 }
