@@ -33,6 +33,8 @@ def tell_setting(goal: Goal, catalogue: Catalogue, setting: Setting) -> dict[str
         told["learned"] = dict(setting.learned)
     if setting.cached_from:
         told["cached_from"] = setting.cached_from
+    if setting.summaries:
+        told["summaries"] = digest_line(codec.canonical([each.model_dump() for each in setting.summaries]))
     if setting.drafted:
         told["drafts"] = [_tell_draft(said) for said in setting.drafted]
     if setting.forbidden.pattern != FORBIDDEN.pattern:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from schemas.envelope import FieldError
 from schemas.goal import Goal
+from schemas.kinds.evolution import ChunkSummary
 from schemas.step import PlannedStep
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.text.forbidden_paths import FORBIDDEN, Forbidden
@@ -41,6 +42,7 @@ class Setting:
     policy: Policy = BUILT_IN  # that the plan is made under
     cached_from: str | None = None  # the plan of a cached draft, if no drafter was asked
     learned: Mapping[str, int] = field(default_factory=dict)  # used tokens of attempts so far, by mode and queue
+    summaries: tuple[ChunkSummary, ...] = ()  # of chunks of commits, as drafters wrote them for earlier goals
     memory: tuple[Mapping[str, Any], ...] = ()  # attempts similar to the goal, as `Compared.similar` has them
 
 

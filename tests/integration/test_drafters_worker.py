@@ -11,6 +11,8 @@ from redis import Redis
 from schemas import codec
 from tests.conftest import connect, wait_until
 from tests.support.drafting import ATTACK, PLAN, USELESS, a_goal, begin, drafting, environment, events, passing, phases
+from tests.support.kinds.evolution import a_plan as an_evolution_plan
+from tests.support.kinds.evolution import an_evolution
 from tests.support.llm_server import LlmServer, Reply, llm_server
 from tests.support.scripted import Fleet
 from worker.store import keys
@@ -27,7 +29,11 @@ def crew(server_url: str, llm: LlmServer, tmp_path_factory: pytest.TempPathFacto
     with connect(server_url) as client:
         client.flushall()
         client.function_flush()
-        with drafting(server_url, tmp_path_factory.mktemp("crew"), **environment(llm, LLM_TIMEOUT_S="120")):
+        with drafting(
+            server_url,
+            tmp_path_factory.mktemp("crew"),
+            **environment(llm, LLM_TIMEOUT_S="120", PLANNING_TRAJECTORY_SUMMARIES="2"),
+        ):
             yield client
 
 
@@ -124,6 +130,42 @@ def test_what_the_tokens_of_a_plan_do_not_pay_for_is_not_asked(fleet: Fleet, llm
     assert name == "fallback"
     assert len(llm.calls) == 1
     assert "it was not asked: of the plan's 200000 tokens 50 are left" in why
+
+
+def test_a_drafter_is_asked_once_for_the_summary_of_a_chunk_and_later_goals_of_the_tenant_read_it(
+    fleet: Fleet, llm: LlmServer
+) -> None:
+    history = {"kind": "evolution", "evolution": an_evolution(30).model_dump(mode="json")}
+    body = {**a_goal(), **history, "allowed_files": ["src/a.py"]}
+    plan = Reply(codec.dumps(an_evolution_plan()).decode(), tokens=(100, 0))
+    llm.script[:] = [Reply("It parsed faster.", tokens=(7, 0)), Reply("", status=400), plan]
+
+    _, first = fleet.submit(body)
+
+    titles = [prompt.splitlines()[0] for prompt in llm.prompts]
+    assert [title.startswith("Summarise what these commits changed") for title in titles] == [True, True, False]
+    assert "c1..c8 (8 steps): It parsed faster." in llm.prompts[-1]
+    assert "c9..c16 (8 steps): c9: change 9 | c10" in llm.prompts[-1]
+    assert fleet.work(first, passing).budget.tokens.spent % 100 == 7
+    llm.calls.clear()
+    llm.script[:] = [Reply("It cached."), Reply("It sorted."), plan]
+
+    fleet.submit({**body, "goal": "Look at fewer titles"})
+    fleet.redis.xadd(keys.GOALS, {"data": codec.dumps({**body, "tenant": "other", "goal_id": "others"})})
+    wait_until(lambda: len(llm.prompts) == 6, what="the goal of the other tenant is drafted")
+
+    asked = [prompt.startswith("Summarise") for prompt in llm.prompts]
+    assert asked[:3] == [True, True, False]
+    assert "| c1: change 1\n" not in llm.prompts[0] + llm.prompts[1]
+    texts = ("c1..c8 (8 steps): It parsed faster.", "c9..c16 (8 steps): It cached.", "c17..c24 (8 steps): It sorted.")
+    assert all(text in llm.prompts[2] for text in texts)
+    assert asked[3:] == [True, True, False], "another tenant reads none of them"
+    llm.calls.clear()
+    llm.script[:] = [plan]
+
+    fleet.submit({**body, "goal": "Look at no title twice"})
+
+    assert len(llm.prompts) == 1
 
 
 def drafts(*answers: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -51,7 +51,12 @@ class Consulting:
         """Maximum time that a plan waits for its drafter, in ms."""
         here = self._settings
         longest = max(here.llm_timeout_s, here.cli_timeout_s, here.planning_timeout_seconds)
-        return int(1000 * (longest * here.planning_max_attempts + GRACE_S))
+        questions = here.planning_max_attempts + here.planning_trajectory_summaries
+        return int(1000 * (longest * questions + GRACE_S))
+
+    def model(self, drafter: str) -> str:
+        """Return the model of `drafter`, or its own name if no setting names a model."""
+        return self._settings.llm_model or drafter if drafter == "http" else drafter
 
     def setting(self, goal: Goal) -> Setting | Rejected:
         """Return the setting of `goal`, as `setting_of` does."""

@@ -33,8 +33,8 @@ from tasks.rules.strategy import Answer, Consult, Draft, Drafted, NothingToDo, R
 from tasks.rules.validation import reject
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from worker.drafters.base import estimate
-from worker.drafters.consulting import NONE, Consulting
-from worker.engine import beginnings
+from worker.drafters.consulting import NONE, QUEUE, Consulting
+from worker.engine import beginnings, chunk_summaries
 from worker.engine.admission import Admission
 from worker.engine.commit_results import note_sends
 from worker.engine.engine import Engine
@@ -169,6 +169,8 @@ class PlanCreation:
         setting = replace(setting, policy=policy, learned=plan_seed.learned)
         if setting.drafter != NONE or goal.kind is GoalKind.CAMPAIGN:
             setting = replace(setting, memory=outcome_memory.similar_to(plan_seed, goal))
+        if setting.drafter == QUEUE:
+            setting, _ = chunk_summaries.recall(self.client, context.partition, goal, setting)
         answer = goals.plan(goal, self.catalogue, setting)
         asked = self._asked_of_cache(goal, setting, answer)
         cached = self._cached(context.partition, asked, plan_seed.now) if asked and plan_seed.version == 0 else None
@@ -356,14 +358,25 @@ class PlanCreation:
         def stop() -> bool:
             return self.client.hget(key, "state") != PlanState.CREATED.value.encode()
 
-        while isinstance(question, Consult) and len(setting.drafted) < MOST_QUESTIONS and not stop():
-            number = len(setting.drafted) + 1
+        def ask(number: int, asked: Consult, paid: Sequence[Drafted]) -> Drafted:
             about = (setting.drafter, context.partition, plan_seed.plan_id, number)
-            said = _unaffordable(limit, setting.drafted, question)
-            said = said or self.consulting.ask(*about, replace(question, base=base), stop)
+            said = _unaffordable(limit, paid, asked)
+            return said or self.consulting.ask(*about, replace(asked, base=base), stop)
+
+        def ask_summary(asked: Consult, paid: Sequence[Drafted]) -> Drafted | None:
+            return None if stop() else ask(MOST_QUESTIONS + len(paid) + 1, asked, paid)
+
+        model = self.consulting.model(setting.drafter)
+        setting, paid = chunk_summaries.ask(self.client, context.partition, goal, setting, model, ask_summary)
+        if setting.summaries:
+            question = goals.plan(goal, self.catalogue, setting)
+        while isinstance(question, Consult) and len(setting.drafted) < MOST_QUESTIONS and not stop():
+            said = ask(len(setting.drafted) + 1, question, (*paid, *setting.drafted))
             setting = replace(setting, drafted=(*setting.drafted, said))
             question = goals.plan(goal, self.catalogue, setting)
-        return question, setting.drafted
+        if paid and isinstance(question, Draft | Rejected):
+            question = replace(question, tokens=question.tokens + sum(said.tokens for said in paid))
+        return question, (*paid, *setting.drafted)
 
     def _write(self, context: PartitionContext, changesets: list[Changeset]) -> str | None:
         """Write the plan, several commits at a time, because their versions are known.

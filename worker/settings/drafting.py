@@ -166,6 +166,14 @@ class DraftingSettings(FromEnvironment):
     planning_trajectory_summary_max_chars: int = Field(
         default=800, ge=64, validation_alias=_planning("TRAJECTORY_SUMMARY_MAX_CHARS"), description="of one summary"
     )
+    planning_trajectory_summaries: int = Field(
+        default=0,
+        ge=0,
+        le=10,
+        validation_alias=_planning("TRAJECTORY_SUMMARIES"),
+        description="summaries that the drafter of an `evolution` is asked for before its plan, and that later goals of"
+        " the tenant share; 0: none",
+    )
     plan_cache_days: float = Field(
         default=7,
         ge=0,

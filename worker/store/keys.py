@@ -242,6 +242,10 @@ class Partition:
         """Sorted set: failures of a tenant's repository by their times; see lua/breaker.lua."""
         return f"{self.breakers}:failed:{series}"
 
+    def chunks(self, tenant: str) -> str:
+        """Hash: chunks of a tenant's commits -> their summaries; `:order` behind it lists them by age."""
+        return f"{self.tag}chunks:{quote(tenant, safe='')}"
+
     def drafts(self, plan_id: str) -> str:
         """Hash of questions to a drafter about a plan: n:asked -> digest, n:answer -> JSON."""
         return f"{self.tag}draft:{plan_id}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
@@ -12,7 +13,13 @@ from schemas import codec
 from schemas.base import Inbound
 from schemas.envelope import FieldError
 from schemas.goal import Goal
-from schemas.kinds.evolution import CommitMetric, CommitPlanningContext, Evolution, PlanningAgentRequest
+from schemas.kinds.evolution import (
+    ChunkSummary,
+    CommitMetric,
+    CommitPlanningContext,
+    Evolution,
+    PlanningAgentRequest,
+)
 from tasks.rules.validation import max_steps
 from tasks.strategies.drafting.cycle import NONE, QUEUE
 from tasks.strategies.drafting.project import NO_VERIFICATION, Project, only_documents
@@ -44,8 +51,13 @@ class PreparedRequest:
     trajectories: tuple[dict[str, Any], ...] = ()
 
 
-def prepare(evolution: Evolution, goal: Goal, options: TrajectoryOptions) -> PreparedRequest:
-    """Return the request of `goal`; its sentence is the default aim, and its constraints always count."""
+def prepare(
+    evolution: Evolution, goal: Goal, options: TrajectoryOptions, summaries: Sequence[ChunkSummary] = ()
+) -> PreparedRequest:
+    """Return the request of `goal`; its sentence is the default aim, and its constraints always count.
+
+    Its own chunk summaries count before the kept `summaries`.
+    """
     base, inspirations = evolution.base, evolution.inspirations
     rollups: list[Rollup] = []
     at_root = base.commit_hash == evolution.experiment_root and not inspirations
@@ -55,9 +67,8 @@ def prepare(evolution: Evolution, goal: Goal, options: TrajectoryOptions) -> Pre
         base = base.model_copy(update={name: fields[name].get_default() for name in (*HISTORY, *PLACE)})
         inspirations = ()
     elif evolution.commit_cards:
-        history = History.of(
-            evolution.commit_cards, base.commit_hash, evolution.experiment_root, evolution.chunk_summaries
-        )
+        written = (*summaries, *evolution.chunk_summaries)
+        history = History.of(evolution.commit_cards, base.commit_hash, evolution.experiment_root, written)
         rollups = [rollup(history, each.commit_hash, options) for each in inspirations]
         inspirations = tuple(
             each.model_copy(update={"trajectory": found.lines, "trajectory_meta": dict(found.meta)})

@@ -197,7 +197,7 @@ def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting)
     """Return the state and the document of a plan before its draft."""
     options = DraftOptions.of(setting.options)
     mode = evolution.validation_mode or ValidationMode(options.validation_mode or ValidationMode.LENIENT)
-    made = prepare(evolution, goal, TrajectoryOptions.of(setting.options))
+    made = prepare(evolution, goal, TrajectoryOptions.of(setting.options), setting.summaries)
     prompt = prompt_of(
         made.request, mode, project.files, told_to_drafters(setting.memory), with_schema=options.schema_in_prompt
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.kinds.evolution import NOT_TOLD, ChunkSummary, CommitCard
 from tasks.text.fields import fit, opening
@@ -38,6 +38,7 @@ class TrajectoryOptions:
     max_raw_steps: int = 6  # MAX_RAW_STEPS
     summary_model: str | None = None  # SUMMARY_MODEL: only its summaries are used; None: all
     summary_max_chars: int = 800  # SUMMARY_MAX_CHARS; at least 64
+    summaries: int = 0  # SUMMARIES: that a drafter is asked for a goal
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> TrajectoryOptions:
@@ -77,6 +78,15 @@ class Spans:
     omitted: int
 
 
+class Shown(NamedTuple):
+    """The path of an inspiration from the commit that it shares with the base, and what of it is shown."""
+
+    shared: str
+    path: tuple[str, ...]
+    index: Depths
+    spans: Spans
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """The known history of commits, indexed."""
@@ -98,11 +108,10 @@ class History:
 
 def rollup(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) -> Rollup:
     """Return the history of `tip` since it branched off from the base; a single line if that is not known."""
-    found = unique_path(history.cards, history.base, tip)
+    found = choose(history, tip, options)
     if found is None:
         return Rollup((NO_OVERLAP,))
-    shared, path = found
-    index = depths(history.cards, tip, shared, history.root)
+    shared, path, index, chosen = found
     anchor, mode = (index.anchor, index.mode) if index.whole else (None, None)
     meta = {
         "base": next(iter(history.base)),
@@ -116,12 +125,20 @@ def rollup(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) ->
     count = f"unique_steps_count: {len(path)} ({ends})"
     if not path:
         return Rollup((count, NO_STEPS), {**meta, "omitted_steps": 0})
-    if index.whole and all(each in index.of for each in path):
-        chosen = spans([index.of[each] for each in path], options)
-    else:
-        recent = max(0, len(path) - max(0, options.max_raw_steps))  # without an anchor only the tail is shown
-        chosen = Spans(0, (), recent, recent)
     return Rollup((count, *_lines(history, path, chosen, options)), {**meta, "omitted_steps": chosen.omitted})
+
+
+def choose(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) -> Shown | None:
+    """Choose what is shown of the path to `tip`; None if it shares no known commit with the base."""
+    found = unique_path(history.cards, history.base, tip)
+    if found is None:
+        return None
+    shared, path = found
+    index = depths(history.cards, tip, shared, history.root)
+    if index.whole and all(each in index.of for each in path):
+        return Shown(shared, path, index, spans([index.of[each] for each in path], options))
+    recent = max(0, len(path) - max(0, options.max_raw_steps))  # nothing to align to: only the tail
+    return Shown(shared, path, index, Spans(0, (), recent, recent))
 
 
 def spans(at: Sequence[int], options: TrajectoryOptions = DEFAULTS) -> Spans:
@@ -155,9 +172,9 @@ def _chunks(at: Sequence[int], block: int, recent: int, most: int) -> tuple[tupl
 def _lines(history: History, path: Sequence[str], shown: Spans, options: TrajectoryOptions) -> list[str]:
     cards = history.cards
     sections = {
-        "Earliest unique steps:": [_step_line(cards[each]) for each in path[: shown.earliest]],
+        "Earliest unique steps:": [step_line(cards[each]) for each in path[: shown.earliest]],
         "Older steps, summarised:": [_chunk_line(history, path[start:end], options) for start, end in shown.chunks],
-        "Recent unique steps:": [_step_line(cards[each]) for each in path[shown.recent :]],
+        "Recent unique steps:": [step_line(cards[each]) for each in path[shown.recent :]],
     }
     lines = []
     for title, content in sections.items():
@@ -166,7 +183,8 @@ def _lines(history: History, path: Sequence[str], shown: Spans, options: Traject
     return [*lines, f"Omitted {shown.omitted} older unique step(s)."] if shown.omitted else lines
 
 
-def _step_line(card: CommitCard, size: int = MAX_STEP_LINE) -> str:
+def step_line(card: CommitCard, size: int = MAX_STEP_LINE) -> str:
+    """Return a commit in one line of at most `size` characters: its short hash and its change."""
     name = fit(card.commit_hash, SHORT, opening)
     change = card.subject if card.change_summary == NOT_TOLD else card.change_summary
     return f"{name}: {fit(change, max(0, size - len(name) - 2))}"
@@ -174,11 +192,16 @@ def _step_line(card: CommitCard, size: int = MAX_STEP_LINE) -> str:
 
 def _chunk_line(history: History, path: Sequence[str], options: TrajectoryOptions) -> str:
     ends = f"{fit(path[0], SHORT, opening)}..{fit(path[-1], SHORT, opening)} ({len(path)} steps)"
-    written = history.summaries.get((path[0], path[-1], len(path)))
-    if written and options.summary_model in (None, written.model):
+    if written := summary_of(history, path, options):
         return f"{ends}: {fit(written.summary, max(LEAST_SUMMARY, options.summary_max_chars))}"
-    lines = (_step_line(history.cards[each], MAX_SUMMARY_LINE) for each in path[:SUMMARY_LINES])
+    lines = (step_line(history.cards[each], MAX_SUMMARY_LINE) for each in path[:SUMMARY_LINES])
     return f"{ends}: {' | '.join(lines)}"
+
+
+def summary_of(history: History, path: Sequence[str], options: TrajectoryOptions) -> ChunkSummary | None:
+    """Return the summary of a chunk; None if there is none, or one of a model that does not count."""
+    written = history.summaries.get((path[0], path[-1], len(path)))
+    return written if written and options.summary_model in (None, written.model) else None
 
 
 def ancestors(cards: Cards, tip: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from schemas import codec
 from schemas.goal import Goal
+from schemas.kinds.evolution import Evolution
 from schemas.step import PlannedStep
 from tasks.rules.strategy import Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import validate
@@ -51,6 +52,17 @@ def a_plan(*steps: dict[str, Any], **fields: Any) -> dict[str, Any]:
         "validation": ["pytest"],
         "steps": list(steps) or [a_step()],
     } | fields
+
+
+def an_evolution(count: int = 30, change: str = "change", **more: Any) -> Evolution:
+    """One inspiration so many commits after the base, which is the root of the experiment."""
+    cards = [
+        {"commit_hash": f"c{n}", "parent_commit_hash": f"c{n - 1}" if n else None, "change_summary": f"{change} {n}"}
+        for n in range(count + 1)
+    ]
+    card = {"commit_hash": f"c{count}", "subject": "tip", "change_summary": "tip"}
+    base = {**card, "commit_hash": "c0"}
+    return Evolution.model_validate({"base": base, "inspirations": [card], "commit_cards": cards, **more})
 
 
 def drafted(goal: Goal, **options: Any) -> Draft:
