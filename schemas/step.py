@@ -135,6 +135,8 @@ class PlannedStep(StepFields):
     at_base: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
     # Files that the plan still changes: modules and names in them may be missing while the step's tests are collected.
     collects: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    # Tool calls at which the heartbeat of an attempt answers `cancel`; 0, or left out, if there is no such limit.
+    tool_calls: int = Field(default=0, exclude_if=operator.not_)
     # Names that its patterns mean nothing of; left out where they are those of the usual list.
     forbidden: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
 
@@ -172,6 +174,7 @@ OMITTED: dict[str, Any] = {
     "at_base": [],
     "collects": [],
     "forbidden": [],
+    "tool_calls": 0,
 }
 UNSENT = frozenset(PlannedStep.model_fields.keys() - StepFields.model_fields.keys())
 LEFT_OUT = frozenset(

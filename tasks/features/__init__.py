@@ -34,6 +34,7 @@ from tasks.features import (
     riskier_files,
     setting_up,
     split_changes,
+    tool_calls,
     unverified,
 )
 from tasks.policy import advice, expansion
@@ -74,6 +75,7 @@ FEATURES: tuple[Feature, ...] = tuple(
             check_changed,
             integrity,
             outcome_memory,
+            tool_calls,
         ),
     )
 )

@@ -155,6 +155,7 @@ class Changeset:
     wider: bool = False  # slots are free, but the ready steps that were read cannot fill them: read more
     guards: dict[str, int] = field(default_factory=dict)  # step -> the renewal of its lease that this decision rests on
     actions: dict[str, str] = field(default_factory=dict)  # step in flight -> the action of its controller from now on
+    call_limits: dict[str, int] = field(default_factory=dict)  # step that starts -> tool calls of its attempt
     taken: dict[str, int] = field(default_factory=dict)  # scope -> tokens taken from its grant; below 0: given back
     rests_on: dict[str, int] = field(default_factory=dict)  # scope -> tokens left of its grant, if an attempt started
     short: dict[str, int] = field(default_factory=dict)  # scope -> tokens that its grant lacked

@@ -872,6 +872,25 @@ def test_a_paused_attempt_is_claimed_by_nobody_until_it_goes_on(real: Real) -> N
     assert (again.claimed > 0, again.controller) == (True, "ctl-1")
 
 
+def test_an_attempt_is_cancelled_at_the_limit_of_its_tool_calls_if_its_controller_counts_them(real: Real) -> None:
+    limited = {"tool_calls": 4}
+    create(real, a_step("a").model_copy(update=limited), a_step("b"))
+
+    def beat(step: str, *calls: Any) -> bytes:
+        spec = next(each for each in real.specs(QUEUE)[::-1] if each["step_id"] == step)
+        call = ("FCALL", "planner_heartbeat", 1, spec["lease_key"], spec["attempt"], spec["lease"], "ctl-1", "", "{}")
+        found: bytes = functions.call(real.client, *call, *calls)[0]
+        return found
+
+    assert [beat("a"), beat("a", "", 3), beat("a", "", "many"), beat("b", "", 99)] == [b"continue"] * 4
+    assert beat("a", "", 4) == b"cancel"
+    assert "claim" not in real.fields(real.specs(QUEUE)[0]["lease_key"])
+    assert "tool_calls" not in real.specs(QUEUE)[0]
+    lease = begin(real, "a").active["a"].lease
+    real.commit([Write(outcomes.apply(begin(real, "a"), [a_failure("a", 1, lease)]))])
+    assert [beat("a", "", 3), beat("a", "", 5)] == [b"continue", b"cancel"], "the next attempt has the limit, too"
+
+
 def test_a_controllers_name_takes_no_more_than_its_place_in_a_lease(real: Real) -> None:
     create(real, a_step("a"))
     (spec,) = real.specs(QUEUE)

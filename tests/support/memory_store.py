@@ -429,6 +429,8 @@ class MemoryStore:
             self.keys[prefix + one.step_id] = {"attempt": a.attempt, "lease": a.lease, "tokens": a.tokens}
         for step, action in change.actions.items():
             self.hash(prefix + step)["action"] = action
+        for step, most in change.call_limits.items():
+            self.hash(prefix + step)["calls"] = most
         return entries
 
 

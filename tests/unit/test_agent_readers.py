@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from schemas import codec
 from worker.agents import readers
 from worker.agents.agent import named_agent
-from worker.agents.readers import READERS, Reading
+from worker.agents.readers import READERS, CallCounter, Reading
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "agents"
 # Claude Code 2.1.197 and codex-cli 0.169.0, beside tests/support/model_server.py.
@@ -32,6 +33,17 @@ OWN_FAULT = {
 
 def recorded(name: str) -> Reading:
     return READERS[name.partition("-")[0]]((RECORDED / f"{name}.jsonl").read_text())
+
+
+def test_tool_calls_are_counted_line_by_line_as_they_are_printed() -> None:
+    call = {"type": "assistant", "message": {"content": [{"type": "tool_use"}, {"type": "text"}, {"type": "tool_use"}]}}
+    item = {"type": "item.completed", "item": {"type": "command_execution"}}
+    for counter, message, each in (("claude", call, 2), ("codex", item, 1)):
+        counting = CallCounter(counter)
+        printed = b"words\n{broken\n" + 2 * (codec.dumps(message) + b"\n") + codec.dumps(message)
+        for byte in (printed[at : at + 7] for at in range(0, len(printed), 7)):
+            counting.hear(byte)
+        assert counting.calls == 2 * each, "the last line has not ended"
 
 
 def test_a_run_of_claude_code_is_read() -> None:

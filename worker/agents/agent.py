@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from schemas.wording import expected
-from worker.agents.readers import READERS, AgentError, Reader
+from worker.agents.readers import COUNTERS, READERS, AgentError, Reader
 from worker.host.regular_files import read
 from worker.sandbox.paths import PathGrant, WrongPath, grants_of
 from worker.sandbox.process import WRITES_NO_BYTECODE, basic_environment
@@ -43,6 +43,12 @@ def _pattern(text: str) -> str:
 def _reader(name: str) -> str:
     if name not in READERS:
         raise ValueError(f"there is no reader {name}; there are {', '.join(READERS)}")
+    return name
+
+
+def _counter(name: str) -> str:
+    if name and name not in COUNTERS:
+        raise ValueError(f"there is no counter {name}; there are {', '.join(COUNTERS)}")
     return name
 
 
@@ -92,6 +98,7 @@ class Agent(_Table):
     options: Options = Options()
     stdin: Literal["prompt", "spec", "nothing"] = "prompt"
     reader: Annotated[str, AfterValidator(_reader)] = "text"
+    counts: Annotated[str, AfterValidator(_counter)] = ""  # what counts its tool calls while it works; empty: nothing
     variables: tuple[Variable, ...] = ()
     environment: dict[Variable, str] = Field(default_factory=dict)
     paths: Words = ()  # what it may reach, such as its login, where that is there: PATH or PATH:rw

@@ -16,6 +16,7 @@ from schemas.outcome import Outcome, ReleaseKind
 MOST = 10**12
 MAX_TEXT = 4000  # characters of a reported sentence
 MAX_DENIED = 20
+MOST_OF_LINE = 8 * 1024 * 1024  # bytes that are kept of a line until it ends
 DENIED_CHARS = 200
 MAX_NAME, MAX_NUMBERS = 128, 100  # of an evaluation
 REPORTED = frozenset(
@@ -145,9 +146,7 @@ def claude(stdout: str) -> Reading:
     messages = list(_objects(stdout.strip()))
     calls, kind, retry = 0, "", None
     for message in messages:
-        said = message.get("message")
-        content = said.get("content") if isinstance(said, dict) else None
-        calls += sum(_is(block, "tool_use") for block in content) if isinstance(content, list) else 0
+        calls += claude_calls(message)
         if _is(message, "assistant"):
             kind = _text(message.get("error")) or ""
         retry = message if message.get("subtype") == "api_retry" else None
@@ -168,6 +167,13 @@ def claude(stdout: str) -> Reading:
         error=_claude_error(result, kind) if result.get("is_error") else None,
     )
     return _with_tokens(found, fresh, _count(usage.get("cache_read_input_tokens")), usage.get("output_tokens"))
+
+
+def claude_calls(message: Mapping[str, Any]) -> int:
+    """Count the tool calls in one message of Claude Code."""
+    said = message.get("message")
+    content = said.get("content") if isinstance(said, dict) else None
+    return sum(_is(block, "tool_use") for block in content) if isinstance(content, list) else 0
 
 
 def _claude_error(result: Mapping[str, Any], kind: str) -> AgentError:
@@ -207,7 +213,7 @@ def codex(stdout: str) -> Reading:
             fresh = _sum(fresh, usage.get("input_tokens"))
             printed = _sum(printed, usage.get("output_tokens"))
         elif _is(event, "item.completed") and isinstance(item, dict):
-            calls += item.get("type") in CODEX_TOOLS
+            calls += codex_calls(event)
             if _is(item, "agent_message"):
                 found = replace(found, answer=_answer(item.get("text")))
             if item.get("status") == "declined" and len(denied) < MAX_DENIED:
@@ -216,12 +222,36 @@ def codex(stdout: str) -> Reading:
     return _with_tokens(found, None if fresh is None else max(0, fresh - (cached or 0)), cached, printed)
 
 
+def codex_calls(event: Mapping[str, Any]) -> int:
+    """Count the tool calls in one event of Codex: 1 for one that has ended."""
+    item = event.get("item")
+    return int(_is(event, "item.completed") and isinstance(item, dict) and item.get("type") in CODEX_TOOLS)
+
+
 def _codex_error(event: Mapping[str, Any]) -> AgentError | None:
     told = event.get("error") if _is(event, "turn.failed") else event if _is(event, "error") else None
     return AgentError(_text(told.get("message")) or "", str(event["type"])) if isinstance(told, dict) else None
 
 
 READERS: Mapping[str, Reader] = {"report": report, "text": text, "claude": claude, "codex": codex}
+COUNTERS: Mapping[str, Callable[[Mapping[str, Any]], int]] = {"claude": claude_calls, "codex": codex_calls}
+
+
+class CallCounter:
+    """Counts the tool calls of an agent by the lines of JSON that it prints."""
+
+    def __init__(self, counter: str) -> None:
+        self._count = COUNTERS[counter]
+        self._begun = b""  # of a line that has not ended
+        self.calls = 0
+
+    def hear(self, printed: bytes) -> None:
+        """Count what was printed next; a line of more than `MOST_OF_LINE` bytes counts as none."""
+        *lines, begun = (self._begun + printed).split(b"\n")
+        self._begun = begun if len(begun) <= MOST_OF_LINE else b" "
+        for line in lines:
+            said = _json(line.decode(errors="replace")) if line.startswith(b"{") else None
+            self.calls += self._count(said) if isinstance(said, dict) else 0
 
 
 def _with_tokens(reading: Reading, fresh: int | None, cached: int | None, printed: Any) -> Reading:

@@ -62,9 +62,10 @@ class HttpSteps:
             with suppress(Trouble):
                 self._link.ask("POST", "/v1/outcomes", data=codec.dumps({**said, "controller": self._controller}))
 
-    def beat(self, held: Held, info: bytes) -> Beat:
+    def beat(self, held: Held, info: bytes, tool_calls: int | None = None) -> Beat:
         """Renew a claim."""
-        step = {**held.ids, "lease": held.lease}
+        counted = {} if tool_calls is None else {"tool_calls": tool_calls}
+        step = {**held.ids, "lease": held.lease, **counted}
         wanted = {"controller": self._controller, "info": codec.loads(info), "steps": [step]}
         said = self._link.ask("POST", "/v1/steps:heartbeat", data=codec.dumps(wanted))
         found = said["steps"][0]

@@ -72,12 +72,13 @@ class RedisSteps:
             self._unfinished.add(entry.key)
         return entry
 
-    def beat(self, held: Held, info: bytes) -> Beat | None:
+    def beat(self, held: Held, info: bytes, tool_calls: int | None = None) -> Beat | None:
         """Send one heartbeat, which claims an unclaimed attempt."""
         lease = (held.lease_key, str(held.attempt), held.lease)
+        counted = () if tool_calls is None else ("", tool_calls)  # no token of a claim, which gateways have
         try:
             with asked(self._url):
-                answer: Any = self._redis.fcall(HEARTBEAT, 1, *lease, self._claimant, "", info)
+                answer: Any = self._redis.fcall(HEARTBEAT, 1, *lease, self._claimant, "", info, *counted)
         except Trouble as trouble:
             if not isinstance(trouble.__cause__, ResponseError):
                 raise

@@ -65,8 +65,11 @@ class Steps(Protocol):
     def receive(self) -> StepEntry | None:
         """Wait a while for a step; a step with a lost answer is received again."""
 
-    def beat(self, held: Held, info: bytes) -> Beat | None:
-        """Claim an attempt or renew the claim; None if this planner has no heartbeats."""
+    def beat(self, held: Held, info: bytes, tool_calls: int | None = None) -> Beat | None:
+        """Claim an attempt or renew the claim; None if this planner has no heartbeats.
+
+        `tool_calls` are those of the attempt so far, if they are counted.
+        """
 
     def attach(self, held: Held, content: bytes, kind: Kind = "diff") -> None:
         """Submit the diff of an attempt or its transcript, before its outcome."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from worker.agents.readers import CallCounter
 from worker.controller import programs, wire
 from worker.controller.attempt_log import AttemptLog
 from worker.controller.lease import LeaseClient
@@ -80,7 +81,18 @@ class AttemptPrograms:
         given = {name: value for name, value in given.items() if name not in OF_A_TRACE}  # which is another one
         if self.spec.traceparent and (ours := tracing.traceparent(self.spec.traceparent)):
             given["TRACEPARENT"] = ours
-        return self._run_as_agent(argv, timeout_s, stdin, given, self.log.add_agent)
+        hear = self._count_calls(program.counts) if program and program.counts else None
+        return self._run_as_agent(argv, timeout_s, stdin, given, self.log.add_agent, hear)
+
+    def _count_calls(self, counter: str) -> Callable[[bytes], object]:
+        """Return what counts the agent's tool calls by what it prints, for the heartbeats of its attempt."""
+        counting, self.lease.tool_calls = CallCounter(counter), 0
+
+        def hear(printed: bytes) -> None:
+            counting.hear(printed)
+            self.lease.tool_calls = counting.calls
+
+        return hear
 
     def _run_as_agent(
         self,
@@ -89,10 +101,11 @@ class AttemptPrograms:
         stdin: bytes,
         given: Mapping[str, str],
         record: Callable[[Printed], object] | None = None,
+        hear: Callable[[bytes], object] | None = None,
     ) -> JobResult:
         tree, limits = self.place.tree, ResourceLimits(kept=AGENT_BYTES)
-        env = {**given, **self.variables}
-        job = Job(argv, tree.root, timeout_s, self.lease.is_wanted, stdin, env=env, limits=limits, record=record)
+        env, wanted = {**given, **self.variables}, self.lease.is_wanted
+        job = Job(argv, tree.root, timeout_s, wanted, stdin, env=env, limits=limits, hear=hear, record=record)
         return self.place.agent.run(job, writable=tree.writable)
 
     def run_tool(self, how: Reporting, timeout_s: float, folder: str, *, is_recorded: bool = True) -> JobResult:

@@ -44,11 +44,17 @@ class LeaseClient:
         self._steps, self._spec, self._every_s, self._stop = steps, spec, every_s, stop
         self._info = info  # a description of this controller for people: a JSON object
         self._lost: Action | None = None
+        self.tool_calls: int | None = None  # of the agent so far, if they are counted while it works
         self.claimed = False  # stays false if the planner's server has no heartbeat function
 
     def is_wanted(self) -> bool:
         """Return whether the work is still wanted: until the planner takes it back or the controller stops."""
         return self._lost is None and not self._stop.is_set()
+
+    @property
+    def has_too_many_calls(self) -> bool:
+        """Return whether the planner cancelled an attempt whose tool calls it was told."""
+        return self._lost is Action.CANCEL and self.tool_calls is not None
 
     def claim(self) -> None:
         """Claim the attempt. Raises Paused if it cannot be claimed for now, and Abandoned if it never can be."""
@@ -86,7 +92,7 @@ class LeaseClient:
 
         The attempt then has until its deadline.
         """
-        beat = self._steps.beat(self._spec.held, self._info)
+        beat = self._steps.beat(self._spec.held, self._info, self.tool_calls)
         if beat is None:
             return None
         action = Action(beat.action)

@@ -34,7 +34,7 @@ from worker.controller.lease import LeaseClient, Paused
 from worker.controller.pauses import Pauses
 from worker.controller.places import Places
 from worker.controller.readiness import CannotWork, NotUnderstood
-from worker.controller.result import Result, outcome
+from worker.controller.result import Result, outcome, too_many_calls
 from worker.controller.wire import Spec
 from worker.host.code_version import CODE_VERSION
 from worker.host.git import GitError
@@ -172,8 +172,10 @@ class Controller:
             try:
                 result = self._attempt(spec, raw, lease, seconds, done)
             except Abandoned:
-                self._keep(spec, raw, done)
-                raise
+                if not lease.has_too_many_calls:
+                    self._keep(spec, raw, done)
+                    raise
+                result = too_many_calls(lease.tool_calls or 0)
             duration_ms = int((time.monotonic() - started) * 1000)
             message = outcome(spec, result, duration_ms, self._config.name)
             message = message.model_copy(update={"traceparent": tracing.traceparent(spec.traceparent)})

@@ -101,6 +101,12 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
     )
 
 
+def too_many_calls(calls: int) -> Result:
+    """Return the result of an attempt that the planner cancelled at so many tool calls."""
+    why = f"the agent was stopped after {calls} tool calls: the task's budget is half of that at the most"
+    return Result(report=AgentReport(Reading(tool_calls=calls)), failure=wire.advice(why))
+
+
 def _verified_at(spec: Spec, result: Result) -> str | None:
     """Return the verified commit, if it is not the tip of the plan's branch, or if the plan has landed on it."""
     at: str | None = result.landed["target_sha"] if result.landed else spec.verified_at

@@ -24,6 +24,7 @@ from worker.sandbox.user import User
 POLL_S = 0.05
 ENDING_S = launcher.GRACE_S + launcher.KILLING_S + 3.0  # time for the launcher to stop everything
 TAIL_BYTES = 256 * 1024
+HEARD_BYTES = 1024 * 1024  # at once
 TIMED_OUT = 124  # as in timeout(1)
 # Not for agents or tests: the planner's settings and passwords, and variables that would mislead git or pytest.
 PRIVATE = (
@@ -102,6 +103,7 @@ class Job:
     merge: bool = False  # whether its standard error goes where its output goes
     env: Mapping[str, str] | None = None  # all of its environment; by default ours without private variables
     limits: ResourceLimits = UNLIMITED
+    hear: Callable[[bytes], object] | None = None  # is given what it prints on its standard output, soon after
     record: Callable[[Printed], object] | None = None  # is given all that it printed, however it ended
 
     @property
@@ -166,7 +168,7 @@ def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None 
         started, code = time.monotonic(), None
         try:
             with _launched(request, job.cwd, given, out, out if job.merge else err) as program:
-                is_over = _wait(program.process, started + job.timeout_s, job.wanted, printed)
+                is_over = _wait(program.process, started + job.timeout_s, _hearing(job, out), printed)
                 own = program.end()
             code = own if is_over else TIMED_OUT
         finally:
@@ -261,6 +263,22 @@ def _wait(
             process.wait(POLL_S)
             return True
     return False
+
+
+def _hearing(job: Job, out: IO[bytes]) -> Callable[[], bool]:
+    """Return what asks whether a job is wanted, and before that hands on what it has printed since it asked last."""
+    if (hear := job.hear) is None:
+        return job.wanted
+    at = 0
+
+    def wanted() -> bool:
+        nonlocal at
+        while new := os.pread(out.fileno(), HEARD_BYTES, at):
+            at += len(new)
+            hear(new)
+        return job.wanted()
+
+    return wanted
 
 
 def _end_orphans() -> None:

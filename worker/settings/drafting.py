@@ -148,6 +148,11 @@ class DraftingSettings(FromEnvironment):
         le=100,
         description="failed `gap_report` iterations in a row, of any gaps, after which a person is asked; 0: never",
     )
+    planning_task_budget_limit: bool = Field(
+        default=False,
+        description="an attempt of a `campaign` ends at twice its task's budget of tool calls, if its controller counts"
+        " them",
+    )
     planning_trajectory_block_size: int = Field(
         default=8, ge=1, validation_alias=_planning("TRAJECTORY_BLOCK_SIZE"), description="commits of a summary"
     )

@@ -52,9 +52,11 @@ class Holder(NamedTuple):
     info: bytes = b""
     claim: str = ""
 
-    def beat(self, lease_key: str, attempt: int, lease: str) -> Command:
-        """Return the call that claims or renews an attempt."""
+    def beat(self, lease_key: str, attempt: int, lease: str, tool_calls: int | None = None) -> Command:
+        """Return the call that claims or renews an attempt, with its number of `tool_calls` if that is counted."""
         call = ("FCALL", functions.HEARTBEAT, 1, lease_key, str(attempt), lease, self.name, self.ttl_s)
+        if tool_calls is not None:
+            return (*call, self.info, self.claim, tool_calls)
         return (*call, self.info, self.claim) if self.claim else (*call, self.info) if self.info else call
 
 

@@ -127,6 +127,7 @@ def _parts(write: Write, partition: Partition) -> dict[str, Sequence[Any]]:
         "tenant": (change.tenant,) if change.ends or change.expected == 0 else (),
         "guard": [f"{step} {seen}" for step, seen in change.guards.items()],
         "action": [f"{step} {action}" for step, action in change.actions.items()],
+        "calls": [f"{step} {most}" for step, most in change.call_limits.items()],
         "taken": _flat(
             change.taken
             and [(TAKEN % (used, change.rests_on.get(scope, NONE)), scope) for scope, used in change.taken.items()]

@@ -91,6 +91,7 @@ PARTS = {
         _part("tenant", "", "name"),  # of a plan that begins or ends
         _part("guard", "step renewed:count"),  # as it was read: an attempt that expires must still be silent
         _part("action", "step action"),  # the answer of planner_heartbeat from now on
+        _part("calls", "step calls:count"),  # of tools, at which planner_heartbeat answers `cancel` to the new attempt
         _part("taken", "tokens:integer left:maybe", "scope"),  # and the remaining grant at the decision
         _part("recall", "name seen:maybe change:maybe", "field"),  # its value at the decision; NONE deletes it
         _part("used", "name tokens:count"),  # by an attempt, for the estimates of later plans

@@ -83,7 +83,7 @@ def outline_of_tasks(
     known: Knowledge, tasks: Sequence[PlanTask], scope: CampaignScope, by: str, rounds: int = 0, before: int = 0
 ) -> Outline:
     """Return the plan of these tasks; `by` is their origin."""
-    made = steps_of(tasks, StepFrame(known, project_of(known, scope)))
+    made = steps_of(tasks, StepFrame(known, project_of(known, scope), limits_calls=scope.terms.limits_calls))
     progress = {seq: TaskProgress(steps=tuple(step.step_id for step in steps)) for seq, steps in made.items()}
     steps = tuple(step for some in made.values() for step in some)
     plan = document_of(scope.objective, known, CoherenceDecision.PROCEED, tasks)

@@ -109,7 +109,10 @@ def replan_with(live: LivePlan, state: CampaignState, tasks: Sequence[PlanTask],
     exploring = {task.seq for task in left} & set(state.finding)
     project = project_of(state.known, scope)
     before = _setbacks(tasks, state)
-    frame = StepFrame(state.known, project, redo_suffix(state.replans), exploring, before, graph(tasks))
+    frame = StepFrame(
+        *(state.known, project, redo_suffix(state.replans), exploring, before, graph(tasks)),
+        limits_calls=scope.terms.limits_calls,
+    )
     made = steps_of(left, frame)
     steps = tuple(step for some in made.values() for step in some)
     fresh = {

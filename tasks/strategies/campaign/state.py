@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -88,6 +89,7 @@ class CampaignTerms(Record):
     replans: int = 1  # how often a stuck campaign is replanned
     quorum: int = 3  # modes of an exploration that must have come to something
     failures: int = 10  # remembered ones that count
+    limits_calls: bool = Field(default=False, exclude_if=operator.not_)  # a task's budget of tool calls is a limit
 
 
 class Setback(Record):
@@ -159,6 +161,7 @@ def terms_of(goal: Goal, setting: Setting) -> CampaignTerms:
         replans=options.get("max_replans", usual.replans),
         quorum=options.get("quorum", usual.quorum),
         failures=options.get("max_failures", usual.failures),
+        limits_calls=options.get("task_budget_limit", usual.limits_calls),
     )
 
 

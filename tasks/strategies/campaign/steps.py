@@ -55,6 +55,7 @@ _REPORT = (
     'If you cannot go on, change nothing and answer {"status": "blocked", "reason": "...", "tried": "...", '
     '"unknown": "...", "discovery": "..."}.'
 )
+CANCELLED_AT = 2  # times the budget of a task, if that is a limit
 _MAX_ID = 56  # characters of a step's id before its suffix
 _DELIVERED = ("delivered", "summary", "result", "message")  # keys of a controller's report of its work
 _SKIPPED = "skipped by an operator"
@@ -88,6 +89,7 @@ class StepFrame:
     exploring: Collection[str] = ()  # tasks that only find something out
     before: Mapping[str, Setback] | None = None  # what blocked tasks that come again
     waits: Mapping[str, Sequence[str]] | None = None  # the dependencies of every task of the campaign, repeated or not
+    limits_calls: bool = False  # an attempt is cancelled at twice the budget of its task
     to_come: tuple[str, ...] = ()  # files that its BUILDs change: tests may import these before
 
 
@@ -193,6 +195,7 @@ def _step(
         estimate=estimate(mode),
         allow_empty=rewrites,  # the code under test may have been wrong instead
         collects=frame.to_come if is_collected else (),
+        tool_calls=CANCELLED_AT * task.budget if frame.limits_calls else 0,
     )
 
 

@@ -25,6 +25,7 @@ from tests.conftest import wait_until
 from tests.support.controlling import BRANCH, FILES, FIX, PLAN, PYTEST, STREAM, Planner, Repo, clone_with, evidence
 from tests.support.job_time import time_begins_when
 from tests.support.left_behind import is_alive
+from worker.agents.agent import named_agent
 from worker.controller import ControllerConfig, loop, programs, run
 
 ROOT = Path(__file__).parents[3]
@@ -535,6 +536,37 @@ def test_an_attempt_that_is_taken_back_stops_its_agent_and_publishes_nothing(
     assert planner.outcome("look").output == FILES["calc.py"]
     assert [outcome.step_id for outcome in planner.outcomes()] == ["look"]
     assert not is_alive(pid)
+    assert repo.landed() == []
+
+
+CLAUDE = """
+import json, sys, time
+sys.stdin.read()
+for number in range(5):
+    print(json.dumps({"type": "assistant", "message": {"content": [{"type": "tool_use", "name": "Read"}]}}), flush=True)
+time.sleep(99)
+"""
+
+
+def test_an_agent_is_stopped_at_its_limit_of_tool_calls_and_the_outcome_reports_them(
+    planner: Planner, repo: Repo, start: Callable[..., None], tmp_path: Path
+) -> None:
+    (tmp_path / "claude.py").write_text(CLAUDE)
+    (tmp_path / "mine.toml").write_text(
+        f'extends = "claude"\nargv = ["{sys.executable}", "-IS", "{tmp_path}/claude.py"]\n'
+    )
+    spec = planner.spec("fix")
+    planner.redis.hset(spec["lease_key"], "calls", 5)
+    planner.send("fix", intent="Fix it", allowed_files=["calc.py"])
+
+    start(agent=named_agent(str(tmp_path / "mine.toml")))
+
+    outcome = planner.outcome("fix")
+    assert (evidence(outcome).category, outcome.metrics and outcome.metrics.tool_calls) == ("UNKNOWN", 5)
+    assert (
+        outcome.error_message
+        == "the agent was stopped after 5 tool calls: the task's budget is half of that at the most"
+    )
     assert repo.landed() == []
 
 

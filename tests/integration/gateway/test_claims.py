@@ -85,13 +85,25 @@ def lease_of(redis: Redis, spec: dict[str, Any]) -> dict[bytes, bytes]:
     return dict(found)
 
 
-def hear(client: httpx.Client, spec: dict[str, Any], controller: str = "ctl-7") -> dict[str, Any]:
+def hear(client: httpx.Client, spec: dict[str, Any], controller: str = "ctl-7", **more: Any) -> dict[str, Any]:
     named = {name: spec[name] for name in ("plan_id", "step_id", "attempt", "lease")}
-    response = client.post("/v1/steps:heartbeat", json={"controller": controller, "steps": [named]})
+    response = client.post("/v1/steps:heartbeat", json={"controller": controller, "steps": [{**named, **more}]})
     assert response.status_code == 200, response.text
     (said,) = response.json()["steps"]
     assert {name: said[name] for name in named} == named
     return {name: said[name] for name in said if name not in named}
+
+
+def test_a_heartbeat_with_the_attempts_limit_of_tool_calls_is_answered_with_cancel(
+    here: Container, redis: Redis, controller: httpx.Client
+) -> None:
+    plan(here, redis, a_goal(1))
+    (spec,) = claim(controller, wait_s=30)
+    redis.hset(spec["lease_key"], "calls", 10)
+
+    answers = [hear(controller, spec, **more)["action"] for more in ({}, {"tool_calls": 9}, {"tool_calls": 10})]
+
+    assert answers == ["continue", "continue", "cancel"]
 
 
 def test_a_step_is_claimed_in_the_name_of_key_and_controller_and_its_claim_is_renewed(

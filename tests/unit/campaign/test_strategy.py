@@ -29,6 +29,21 @@ def block(running: Running, step_id: str, reason: str = "no access") -> None:
     running.end(step_id, "FAILED", {"status": "blocked", "reason": reason}, failure={"category": "UNKNOWN"})
 
 
+def test_a_tasks_budget_is_a_limit_of_tool_calls_where_that_is_switched_on() -> None:
+    running = line(2, Setting(options={"task_budget_limit": True}))
+    budgets = {task["seq"]: task["budget"] for task in (running.document or {})["tasks"]}
+
+    assert {step.step_id[:3]: step.tool_calls for step in running.steps.values()} == {
+        seq: 2 * budget for seq, budget in budgets.items()
+    }
+    block(running, next(iter(running.steps)))
+    found = running.stuck()
+    assert found is not None
+    assert all(step.tool_calls for step in found.steps)
+    assert [step.tool_calls for step in line(2).steps.values()] == [0, 0]
+    assert "limits_calls" not in str(line(2).state)
+
+
 def test_an_exploration_unfolds_into_the_plan() -> None:
     running = Running(a_goal("Add sessions"))
     found = running.end("explore", output=an_exploration())

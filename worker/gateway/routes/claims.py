@@ -89,10 +89,21 @@ class HeldStep(BaseModel):
     lease: Word
 
 
+class RenewedStep(HeldStep):
+    """An attempt whose claim is renewed."""
+
+    tool_calls: Annotated[int | None, NUMBER] = Field(
+        default=None,
+        ge=0,
+        le=10**9,
+        description="Calls of tools so far. The answer is `cancel` at the limit of the attempt, if it has one.",
+    )
+
+
 class Heartbeat(Claimant):
     """The attempts whose claims are renewed."""
 
-    steps: list[HeldStep] = Field(max_length=1000)
+    steps: list[RenewedStep] = Field(max_length=1000)
 
 
 class StepAction(HeldStep):
@@ -177,12 +188,19 @@ def heartbeat(body: Heartbeat, caller: Controller, doors: Doors) -> Renewed:
     """Renew the claims on attempts, and hear whether to go on with them."""
     holder = body.holder(caller.name_of(body.controller))
     beats = [
-        holder.beat(claims.lease_key(doors.partitions, step.plan_id, step.step_id), step.attempt, step.lease)
+        holder.beat(
+            claims.lease_key(doors.partitions, step.plan_id, step.step_id), step.attempt, step.lease, step.tool_calls
+        )
         for step in body.steps
     ]
     return Renewed(
         steps=[
-            StepAction(**dict(step), action=action.decode(), tokens_left=int(tokens), lease_ttl_ms=int(ttl_ms))
+            StepAction(
+                **step.model_dump(exclude={"tool_calls"}),
+                action=action.decode(),
+                tokens_left=int(tokens),
+                lease_ttl_ms=int(ttl_ms),
+            )
             for step, (action, tokens, ttl_ms) in zip(body.steps, claims.call(doors.client, beats), strict=True)
         ]
     )

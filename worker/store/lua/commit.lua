@@ -377,6 +377,7 @@ end
 -- Writes what few commits have.
 local function write_beside(batch, p)
   for _, one in ipairs(p.action or NOTHING) do redis.pcall('HSET', p.lease .. one.step, 'action', one.action) end
+  for _, one in ipairs(p.calls or NOTHING) do redis.pcall('HSET', p.lease .. one.step, 'calls', one.calls) end
   if p.claim then claim_files(batch.timers, batch.claims, p.id, p.now, p.claim) end
   if p.kind == 'end' then end_plan(batch, p) end
   if p.taken then take_grants(batch.grants, p) end

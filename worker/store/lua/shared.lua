@@ -16,7 +16,7 @@
 -- planner:{p}:plans:<list>       zset    the same for some: state:<state>, tenant:<tenant>, repo:<repository>, rule:<halt
 --                                        rule>, waiting
 -- planner:{p}:plans:listed       hash    <plan> -> the lists that it is in, spaced
--- planner:{p}:lease:<plan>:<step> hash   attempt, lease, tokens, action; controller, claimed, renewed, ttl, info
+-- planner:{p}:lease:<plan>:<step> hash   attempt, lease, tokens, action, calls; controller, claimed, renewed, ttl, info
 -- planner:{p}:scopes             hash    "<command> <scope>" -> the command that holds; commands: how many there were
 -- planner:{p}:grants             hash    <scope> -> "<day> <tokens left> <1 if the day has no more>"
 -- planner:{p}:used:<mode>:<queue> list   the tokens of the last attempts, newest first; estimates are learned from 50
