@@ -294,6 +294,7 @@ class GoalAnswer(Outbound):
     """The result of a goal by its record, with the end of its plan if that is known.
 
     A goal with nothing to do has the id of a plan that was never made. One that could not be read has "" and `errors`.
+    `criteria` are those of a plan that has ended, the first 50 of them.
     """
 
     goal_id: str
@@ -312,3 +313,4 @@ class GoalAnswer(Outbound):
     delivery_at: str | None = None
     doubt: str | None = None
     same_as: str | None = None
+    criteria: tuple[CriterionView, ...] = ()

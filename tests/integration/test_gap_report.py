@@ -13,11 +13,12 @@ from typer.testing import CliRunner, Result
 
 from schemas import codec
 from schemas.kinds.gap_report import IterationPlan
-from tests.conftest import RunningWorker
+from tests.conftest import RunningWorker, wait_until
 from tests.support.kinds.gap_report import a_gap
 from tests.support.scripted import Fleet, Says
 from tests.support.scripts.gap_report import FILES, RUFF, a_goal, fails, succeeds
 from worker.cli.commands.app import app
+from worker.render.summary import page_of_goal
 
 CREATE_B, CREATE_C = a_gap("Create src/b.py"), a_gap("Create src/c.py")
 
@@ -72,6 +73,11 @@ def test_an_iteration_runs_to_its_end_and_is_shown_with_its_document(
     assert shown["steps"][-1]["verify"].endswith("pytest -q")  # the whole is judged at the end
     assert first["input"]["gap"]["evidence"] == RUFF["evidence"]
     assert first["input"]["iteration_id"] == plan.iteration_id
+    goal_id = str(shown["goal_id"])
+    record = wait_until(lambda: (found := fleet.verdict(goal_id)) and found.state and found, what="the goal's record")
+    assert [each.model_dump() for each in record.criteria] == shown["criteria"]
+    assert record.criteria[0].checked_by.endswith("ruff check -- src/a.py")
+    assert "checked by `nothing`" in page_of_goal(record)
 
 
 @pytest.mark.parametrize(

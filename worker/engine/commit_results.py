@@ -23,7 +23,7 @@ from tasks.plan.snapshot import Snapshot
 from worker.drafters.queue_artifacts import QueueArtifacts
 from worker.engine.admission import Quota
 from worker.engine.router import Router, Work
-from worker.store import audit, functions, goal_record
+from worker.store import audit, functions, goal_record, plan_criteria
 from worker.store.fleet import QUEUE
 from worker.store.keys import GROUP, Partition
 from worker.store.plans import PlanStore, Write, full_queue
@@ -133,8 +133,9 @@ class CommitResults:
 
     def conclusion(self, plan_id: str, record: PlanRecord, now: int) -> list[tuple[Any, ...]]:
         """Return the commands that write a plan's end into the record of its goal."""
-        retention_s = self.store.retention_s
-        return goal_record.conclude(self.store.partition, plan_id, record, now, retention_s)
+        partition, retention_s = self.store.partition, self.store.retention_s
+        criteria = plan_criteria.read(self.store.client, record.head.kind, partition.plan(plan_id))
+        return goal_record.conclude(partition, plan_id, record, now, retention_s, criteria)
 
 
 def audited(messages: Sequence[tuple[StreamEntry | None, Any]], changeset: Changeset) -> list[tuple[Any, ...]]:

@@ -65,12 +65,14 @@ def page_of_goal(record: GoalAnswer) -> str:
     about = [f"goal {code(record.goal_id)}", *([f"plan {code(record.plan_id)}"] if record.plan_id else [])]
     ended = [f"ended at {code(record.ended_at)}"] if record.ended_at else []
     errors = [f"{code(each.get('pointer') or '/')} {code(each.get('message', ''))}" for each in record.errors]
+    criteria = [f"{code(each.text)}: checked by {code(each.checked_by or 'nothing')}" for each in record.criteria]
     return _page(
         _head(record.state or record.verdict),
         *_doubted(record.doubt),
         _bullets([*about, *ended]),
         *_ending(record.halt_rule, record.halt_reason or record.reason or None),
         *([_bullets(errors)] if errors else []),
+        *([_bullets(criteria)] if criteria else []),
         *_delivered(record),
     )
 

@@ -5,6 +5,7 @@ It is in another slot than the goal's plan, so each change is a separate call.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from redis import Redis
@@ -13,6 +14,7 @@ from redis.client import Pipeline
 from schemas import codec
 from schemas.base import GoalVerdict
 from schemas.envelope import Problem
+from schemas.plan import CriterionView
 from schemas.stored import PlanRecord
 from schemas.times import rfc3339
 from tasks.base.errors import Overtaken
@@ -109,7 +111,12 @@ def settle_call(
 
 
 def conclude(
-    partition: Partition, plan_id: str, record: PlanRecord, now: int, retention_s: int
+    partition: Partition,
+    plan_id: str,
+    record: PlanRecord,
+    now: int,
+    retention_s: int,
+    criteria: Sequence[CriterionView] = (),
 ) -> list[tuple[Any, ...]]:
     """Return the commands that write a plan's end into its goal's record, and then confirm that.
 
@@ -123,6 +130,9 @@ def conclude(
         fields += ["halt_rule", str(halt["rule"]), "halt_reason", str(halt["reason"])[:SHOWN_CHARS]]
     if doubt := record.doubt:
         fields += ["doubt", doubt[:SHOWN_CHARS]]
+    if criteria:
+        shown = [{"text": each.text[:SHOWN_CHARS], "checked_by": each.checked_by} for each in criteria]
+        fields += ["criteria", codec.dumps(shown).decode()]
     for name, value in record.delivery.outcome.items():
         fields += [name, value[:SHOWN_CHARS] if name == "undelivered" else value]
     key = goal_id(record.head.goal_id, record.head.tenant)

@@ -172,7 +172,7 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     if line.waiting and (page := kept.get("page") or _conflict(line.waiting, live, sides)):
         line = line.model_copy(update={"waiting": line.waiting.model_copy(update={"document": page})})
     about = codec.loads(head or b"{}")
-    steps = sorted(_steps(client, k), key=lambda each: each[0])
+    steps = sorted(read_steps(client, k), key=lambda each: each[0])
     planned, catalogue = [each for _, _, each in steps], catalogue_of(about.get("tools", ()))
     criteria = describe_criteria(known, tools_of(planned), catalogue)
     return PlanView(
@@ -261,6 +261,7 @@ def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | N
         verdict=GoalVerdict(said["verdict"]),
         reason=said.get("reason", ""),
         errors=tuple(codec.loads(said.get("errors", "[]"))),
+        criteria=tuple(codec.loads(said.get("criteria", "[]"))),
         delivery_state=DeliveryState(said["delivery_state"]) if "delivery_state" in said else None,
         **known,
     )
@@ -268,11 +269,8 @@ def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | N
 
 def errors_of(client: Redis, partitions: int, answer: GoalAnswer) -> list[dict[str, Any]]:
     """Return the errors of a REJECTED goal, which its plan stores."""
-    if answer.errors or not answer.plan_id:
-        return list(answer.errors)
-    plan = summary(client, partitions, answer.plan_id)
-    errors: list[dict[str, Any]] = plan.halt.evidence.get("errors", []) if plan and plan.halt else []
-    return errors
+    plan = None if answer.errors or not answer.plan_id else summary(client, partitions, answer.plan_id)
+    return list(plan.halt.evidence.get("errors", ()) if plan and plan.halt else answer.errors)
 
 
 def _summaries(client: Redis, partitions: int, plan_ids: list[str]) -> list[PlanSummary | None]:
@@ -365,7 +363,7 @@ def _budget(record: PlanRecord, now: int) -> Budget:
     )
 
 
-def _steps(client: Redis, k: keys.PlanKeys) -> Iterator[tuple[int, StepView, Planned]]:
+def read_steps(client: Redis, k: keys.PlanKeys) -> Iterator[tuple[int, StepView, Planned]]:
     """Yield each step with its index, in the forms for people and for decisions.
 
     The ids are read with HKEYS, the records in pages, so that no reply is huge.
