@@ -68,7 +68,7 @@ def _lacking(history: History, tip: str, options: TrajectoryOptions) -> Iterator
     for start, end in shown.spans.chunks if shown else ():
         path = shown.path[start:end] if shown else ()
         if summary_of(history, path, options) is None:
-            yield _chunk(history, shown.index.anchor if shown else "", path, options)
+            yield _chunk(history, shown.below.anchor if shown else "", path, options)
 
 
 def _chunk(history: History, root: str, path: Sequence[str], options: TrajectoryOptions) -> Chunk:

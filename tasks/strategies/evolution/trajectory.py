@@ -83,7 +83,7 @@ class Shown(NamedTuple):
 
     shared: str
     path: tuple[str, ...]
-    index: Depths
+    below: Depths
     spans: Spans
 
 

@@ -101,7 +101,7 @@ def test_a_heartbeat_with_the_attempts_limit_of_tool_calls_is_answered_with_canc
     (spec,) = claim(controller, wait_s=30)
     redis.hset(spec["lease_key"], "calls", 10)
 
-    answers = [hear(controller, spec, **more)["action"] for more in ({}, {"tool_calls": 9}, {"tool_calls": 10})]
+    answers = [hear(controller, spec, tool_calls=calls)["action"] for calls in (None, 9, 10)]
 
     assert answers == ["continue", "continue", "cancel"]
 
