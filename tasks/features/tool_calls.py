@@ -8,7 +8,7 @@ from tasks.policy.pipeline import SPEC_FIELDS, Feature, always
 
 
 def keep_limit(unit: UnitOfWork, step: Step) -> None:
-    """Keep the limit of a step that starts with its lease; its spec says nothing of it."""
+    """Keep the limit of a step that starts with its lease; its spec has no such field."""
     unit.change.call_limits[step.step_id] = step.facts["tool_calls"]
 
 

@@ -24,7 +24,7 @@ def met_often(past: Past | None) -> tuple[str, ...]:
 def accepted_tools(records: Iterable[Attempted]) -> frozenset[str]:
     """Return the ids of the tools that an accepted change passed.
 
-    Records without files do not count: a step that runs at the plan's base accepts whatever its tools find.
+    Records without files do not count: a step that runs at the plan's base accepts each finding of its tools.
     """
     return frozenset(tool for each in records if each.files and not each.category for tool in each.tools)
 

@@ -246,7 +246,7 @@ class CallCounter:
         self.calls = 0
 
     def hear(self, printed: bytes) -> None:
-        """Count what was printed next; a line of more than `MOST_OF_LINE` bytes counts as none."""
+        """Count the calls in the next printed bytes; a line of more than `MOST_OF_LINE` bytes counts as none."""
         *lines, begun = (self._begun + printed).split(b"\n")
         self._begun = begun if len(begun) <= MOST_OF_LINE else b" "
         for line in lines:

@@ -85,7 +85,7 @@ class AttemptPrograms:
         return self._run_as_agent(argv, timeout_s, stdin, given, self.log.add_agent, hear)
 
     def _count_calls(self, counter: str) -> Callable[[bytes], object]:
-        """Return what counts the agent's tool calls by what it prints, for the heartbeats of its attempt."""
+        """Return the counter of the agent's tool calls, by its output, for the heartbeats of its attempt."""
         counting, self.lease.tool_calls = CallCounter(counter), 0
 
         def hear(printed: bytes) -> None:

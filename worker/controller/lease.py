@@ -53,7 +53,7 @@ class LeaseClient:
 
     @property
     def has_too_many_calls(self) -> bool:
-        """Return whether the planner cancelled an attempt whose tool calls it was told."""
+        """Return whether the planner cancelled an attempt with reported tool calls."""
         return self._lost is Action.CANCEL and self.tool_calls is not None
 
     def claim(self) -> None:

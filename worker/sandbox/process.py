@@ -266,7 +266,7 @@ def _wait(
 
 
 def _hearing(job: Job, out: IO[bytes]) -> Callable[[], bool]:
-    """Return what asks whether a job is wanted, and before that hands on what it has printed since it asked last."""
+    """Return the question whether a job is wanted; it first passes new output on to `hear`."""
     if (hear := job.hear) is None:
         return job.wanted
     at = 0

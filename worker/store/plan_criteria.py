@@ -1,4 +1,4 @@
-"""The criteria of a plan that has ended, each with what checked it, for the record of its goal."""
+"""The criteria of a plan that has ended, each with its check, for the record of its goal."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Chunk(NamedTuple):
 
 
 def chunks_without_summary(evolution: Evolution, options: TrajectoryOptions) -> tuple[Chunk, ...]:
-    """List the chunks that a prompt shows and nobody has summarised, each once."""
+    """List the chunks of a prompt without a summary, each once."""
     if not evolution.commit_cards or evolution.cold_start:
         return ()
     history = History.of(

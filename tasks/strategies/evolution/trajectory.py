@@ -79,7 +79,7 @@ class Spans:
 
 
 class Shown(NamedTuple):
-    """The path of an inspiration from the commit that it shares with the base, and what of it is shown."""
+    """The path of an inspiration from the commit that it shares with the base, and its shown parts."""
 
     shared: str
     path: tuple[str, ...]
@@ -129,7 +129,7 @@ def rollup(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) ->
 
 
 def choose(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) -> Shown | None:
-    """Choose what is shown of the path to `tip`; None if it shares no known commit with the base."""
+    """Return the shown parts of the path to `tip`; None if it shares no known commit with the base."""
     found = unique_path(history.cards, history.base, tip)
     if found is None:
         return None
