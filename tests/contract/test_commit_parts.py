@@ -74,6 +74,7 @@ def whole_change(plan: str, version: int = 1) -> Changeset:
         tenant="acme",
         guards={"a": 0, "b": 0},
         actions={"c": "pause", "d": "continue"},
+        call_limits={"c": 10, "d": 12},
         taken={f"tenant:{plan}": 5, f"repo:{plan}": -5},
         rests_on={f"repo:{plan}": 0},
         history=[HistoryChange(plan, "n", 0, 1), HistoryChange(plan, "old", "", "")],

@@ -167,7 +167,7 @@ def _origin(plan: PlanView) -> list[str]:
 
 
 def memory_lines(memory: MemoryView | None) -> list[str]:
-    """Return what a plan learned from earlier plans of its repository."""
+    """Return the lessons of earlier plans of the repository for a plan, one a line."""
     if memory is None:
         return []
     similar = [f"similar before: {describe(each.model_dump())}" for each in memory.similar]

@@ -108,8 +108,8 @@ class ServiceSettings(FromEnvironment):
     )
     memory_checks: Literal["on", "off"] = Field(
         default="off",
-        description="the last patch of a new plan gets the check that sees the failures of attempts like it, and checks"
-        " without a finding in 20 runs go last",
+        description="the last patch of a new plan gets the check for the failures of similar attempts; checks without a"
+        " finding in 20 runs go last",
         json_schema_extra={LIMIT: "memory_checks"},
     )
     delivery_wait_s: int = Field(
