@@ -166,11 +166,7 @@ class PlanCreation:
         setting = going_on if isinstance(going_on, Rejected) else self._setting(context.partition, goal, plan_seed.now)
         if isinstance(setting, Rejected):
             return self._keep(context, plan_seed, goal, setting)
-        setting = replace(setting, policy=policy, learned=plan_seed.learned)
-        if setting.drafter != NONE or goal.kind is GoalKind.CAMPAIGN:
-            setting = replace(setting, memory=outcome_memory.similar_to(plan_seed, goal))
-        if setting.drafter == QUEUE:
-            setting, _ = chunk_summaries.recall(self.client, context.partition, goal, setting)
+        setting = self._recalled(context, plan_seed, goal, replace(setting, policy=policy, learned=plan_seed.learned))
         answer = goals.plan(goal, self.catalogue, setting)
         asked = self._asked_of_cache(goal, setting, answer)
         cached = self._cached(context.partition, asked, plan_seed.now) if asked and plan_seed.version == 0 else None
@@ -194,6 +190,14 @@ class PlanCreation:
         if made.planned:
             self._count_source(goal, "cache" if cached else None)
         return made
+
+    def _recalled(self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal, setting: Setting) -> Setting:
+        """Give drafters and campaigns the memory of earlier plans, and a drafting controller the kept summaries."""
+        if setting.drafter != NONE or goal.kind is GoalKind.CAMPAIGN:
+            setting = replace(setting, memory=outcome_memory.similar_to(plan_seed, goal))
+        if setting.drafter == QUEUE:
+            setting, _ = chunk_summaries.recall(self.client, context.partition, goal, setting)
+        return setting
 
     def _asked_of_cache(self, goal: Goal, setting: Setting, answer: Answer) -> CacheQuestion | None:
         drafter = self.consulting.identity(setting.drafter)
