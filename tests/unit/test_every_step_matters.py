@@ -38,7 +38,7 @@ def idle_steps(steps: list[dict[str, Any]], kind: GoalKind) -> list[str]:
         step["step_id"]
         for step in steps
         if step["mode"] == "read_only"
-        and step["controller_task_spec"]["type"] != "REVIEW"
+        and step["controller_task_spec"]["type"] not in ("REVIEW", "DELIVER")
         and not step["step_id"].startswith(READ_BY_STRATEGY[kind])
         and not (step["keeps_answer"] and (only_looks or step["step_id"] in given))
     ]

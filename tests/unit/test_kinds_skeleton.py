@@ -40,7 +40,7 @@ KINDS = {
         frozenset({"answers", "drafts", "exploration", "formulas", "frameworks", "outline", "question", "replan"})
         | {"parts", "sequence", "tasks", "verification"}
     ),
-    GoalKind.EVOLUTION: Kind(frozenset({"card", "plan_parser", "request", "trajectory"})),
+    GoalKind.EVOLUTION: Kind(frozenset({"card", "chunks", "plan_parser", "request", "trajectory"})),
     GoalKind.GAP_REPORT: Kind(
         frozenset({"actions", "analysis", "check_first", "checks", "choice", "constraints", "evidence", "history"})
         | {"outside", "pause", "places", "second_look", "suspects", "tally", "verification"},
