@@ -145,12 +145,12 @@ def test_nothing_jumps_while_a_page_is_opened_and_brought_up_to_date(
 def test_new_plans_move_nothing_that_somebody_has_scrolled_to(
     browser: Browser, gateway: Gateway, planner: Planner, size: dict[str, int]
 ) -> None:
-    for _ in range(30):
+    for _ in range(45):
         planner.submit()
     with tab(browser, gateway, viewport=size, reduced_motion="reduce") as opened:
         page = opened.sign_in(gateway.key(Right.VIEWER))
         expect(page.locator(".stream")).to_have_text("live")
-        row = page.locator("#list tbody tr").nth(27)
+        row = page.locator("#list tbody tr").nth(42)
         row.scroll_into_view_if_needed()
         row.evaluate(PLACES)
 
@@ -279,7 +279,7 @@ def test_forms_are_used_without_script(browser: Browser, gateway: Gateway, plann
         page = opened.sign_in(gateway.key(Right.ADMIN), f"/plans/{plan_id}")
         page.get_by_role("link", name="Top up").click()
         page.get_by_role("button", name="Top up").click()
-        expect(page.locator(".alert")).to_contain_text("Say how much to add")
+        expect(page.locator(".alert")).to_contain_text("Enter the amounts to add")
         page.get_by_label("More tokens").fill("5000")
         page.get_by_role("button", name="Top up").click()
         expect(page.locator(".banner.green")).to_have_text("Top up: done.")
