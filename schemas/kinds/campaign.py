@@ -32,7 +32,7 @@ class Relevance(StrEnum):
 
 
 class CoherenceDecision(StrEnum):
-    """Whether a verification can be written from a task's delta alone."""
+    """The decision whether a task's delta alone is enough to write its verification."""
 
     PROCEED = "PROCEED"
     CONFIRM = "CONFIRM"

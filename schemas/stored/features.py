@@ -40,7 +40,7 @@ class Delivery(Part):
 
     @property
     def is_begun(self) -> bool:
-        """Whether only the delivery of the plan is left."""
+        """Return whether all steps but the delivery are done."""
         return bool(self.step or self.undelivered)
 
     @property
