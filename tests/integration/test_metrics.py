@@ -29,7 +29,7 @@ from tests.support.gateway import running_gateway
 from tests.support.messages import publish_all
 from tests.support.planner import Planner
 from tests.support.programs import needs
-from worker.engine.plan_creation import source_of
+from worker.engine.goal_result import source_of
 from worker.process.launch import worker_command
 from worker.store import keys
 from worker.store.fleet import read_queue_names

@@ -10,7 +10,8 @@ import pytest
 from schemas import codec
 from schemas.base import FailureCategory
 from schemas.times import DAY_MS
-from tasks.features.delivery import NO_REQUEST, NOTHING_CHANGED, PAGE
+from tasks.features.delivery import NO_REQUEST, NOTHING_CHANGED
+from tasks.features.delivery.accepted import PAGE
 from tasks.features.delivery.text import MAX_LISTED, MAX_TEXT
 from tasks.handlers.bulk_commands import record
 from tasks.policy.starts import RUNNING_MARGIN_MS

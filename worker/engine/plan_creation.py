@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from redis import Redis
 
@@ -38,6 +38,7 @@ from worker.engine import beginnings, chunk_summaries
 from worker.engine.admission import Admission
 from worker.engine.commit_results import note_sends
 from worker.engine.engine import Engine
+from worker.engine.goal_result import GoalResult, source_of
 from worker.engine.router import Router
 from worker.store import endpoints, file_claims, functions, goal_record, keys
 from worker.store.commits import Commits
@@ -56,13 +57,6 @@ COMMITS_AT_ONCE = 16  # chunks of a large plan in one round trip
 MOST_QUESTIONS = 10  # to a drafter about one goal, for any strategy
 
 
-def source_of(goal: Goal, drafter: str) -> str:
-    """Return the source of a goal's steps: given, llm or pattern. A goal with its own steps needs no draft."""
-    if goal.steps or (goal.campaign and goal.campaign.tasks is not None):
-        return "given"
-    return "pattern" if drafter == NONE else "llm"
-
-
 @dataclass(frozen=True, slots=True)
 class PartitionContext:
     """The objects that one thread of a worker uses for one partition."""
@@ -72,24 +66,6 @@ class PartitionContext:
     commits: Commits
     router: Router
     engine: Engine
-
-
-class GoalResult(NamedTuple):
-    """The verdict on a goal, and its reason.
-
-    For a plan that has ended, `beside` are the commands that write this into the goal's record. `problem` is the
-    internal error that ended it.
-    """
-
-    verdict: GoalVerdict
-    reason: str = ""
-    beside: Sequence[tuple[Any, ...]] = ()
-    problem: Problem | None = None
-
-    @property
-    def planned(self) -> bool:
-        """Whether the plan has steps to hand out, or will have after an answer."""
-        return self.verdict in (GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT)
 
 
 @dataclass(eq=False, repr=False)

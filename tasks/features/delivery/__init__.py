@@ -9,11 +9,10 @@ delivery counts for no halt rule, uses no budget, is never revised, and stops th
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.base import MODE_OF_TYPE, FailureCategory, Mode, RiskLevel, StepType
+from schemas.base import MODE_OF_TYPE, FailureCategory, StepType
 from schemas.base import StepState as S
 from schemas.command import CommandName
 from schemas.goal import Goal
@@ -23,15 +22,15 @@ from schemas.stored.features import Delivery
 from schemas.times import DAY_MS, rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.features.delivery import landing
-from tasks.features.delivery.answer import fault_of, is_branch, lines_in
-from tasks.features.delivery.landing import WAIT, Landed
+from tasks.features.delivery.accepted import note_done, page_of, rebase, share_input
+from tasks.features.delivery.answer import fault_of, lines_in
+from tasks.features.delivery.landing import WAIT
 from tasks.features.delivery.text import describe, labels_of
 from tasks.plan.changeset import claims_name
 from tasks.plan.file_claims import mark_of_same, plans_of
 from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import claiming, waits
-from tasks.policy.outcome_verdict import is_empty
 from tasks.policy.pipeline import (
     AFTER_END,
     AT_BIRTH,
@@ -53,14 +52,12 @@ from tasks.policy.pipeline import (
 )
 from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import DELIVER, LAND
-from tasks.rules.risk import RISK
 from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_TITLE, fit, flatten, several_lines
 from tasks.text.paths import clean
 
 WAIT_S = DAY_MS // 1000
 REQUEST = "delivery"  # the note of the goal's delivery
-PAGE = 8  # attempts in a note; fewer are written with every commit
 RETRIES = 2
 NOTHING_CHANGED = "no attempt was accepted that changed a file"
 SAME_TREE = "delivers the same tree"
@@ -69,9 +66,6 @@ NO_LANDING = "`output` must be an object with `target_sha`, `result_sha` and `co
 NO_REQUEST = "the branch was pushed, and no pull request was opened"
 
 MAX_SENTENCE = 1000  # characters of the goal's sentence
-MAX_CHECKS = 8  # that it names
-MAX_TOOLS, MAX_COMMAND, MAX_BY = 80, 200, 120  # characters
-_DIGEST = re.compile(r"[\w:.+/=-]{1,200}", re.ASCII)
 
 
 def is_wanted(goal: Goal) -> bool:
@@ -101,33 +95,6 @@ def keep_request(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> Non
         **({"onto": goal.delivery.onto} if goal.delivery and goal.delivery.onto else {}),
     }
     unit.keep_note(REQUEST, request)
-
-
-def note_done(unit: UnitOfWork, seen: Judgement) -> None:
-    """Record an accepted change, or a check that passed, for the delivery.
-
-    A controller that does not report touched files may have changed some.
-    """
-    step, outcome, verified = seen.step, seen.outcome, seen.doubt is None and not seen.is_excused
-    facts, kept = step.facts, unit.plan.delivery
-    if unit.is_delivering:
-        return
-    landing.note_verification(unit, seen)
-    if facts["mode"] == Mode.TEST and verified and not facts["inserted_by"]:
-        kept.checked = [*kept.checked, [step.step_id, facts["verify"][:MAX_COMMAND]]][-MAX_CHECKS:]
-    if facts["mode"] != Mode.PATCH or is_empty(outcome):
-        return
-    digest = outcome.diff_hash if _DIGEST.fullmatch(outcome.diff_hash or "") else None
-    tools = ", ".join(dict.fromkeys(tool["tool"] for tool in facts["verify_tools"])) if verified else ""
-    created = len(outcome.created_files) if "created_files" in outcome.model_fields_set else None
-    by = " ".join(filter(None, (outcome.agent, outcome.model, outcome.controller and f"on {outcome.controller}")))
-    about = [facts["title"], tools[:MAX_TOOLS], facts["risk_level"], created, by[:MAX_BY]]
-    kept.accepted.append([step.step_id, step.status.attempt, digest, *about])
-    kept.risk = max(kept.risk or RiskLevel.LOW, facts["risk_level"], key=tuple(RISK).index)
-    if len(kept.accepted) == PAGE:
-        unit.keep_note(_page(kept.pages), kept.accepted)
-        kept.pages, kept.accepted = kept.pages + 1, []
-    unit.plan.dirty.add("live")
 
 
 def begin(unit: UnitOfWork) -> bool:
@@ -190,32 +157,22 @@ def input_for(unit: UnitOfWork, _: Step) -> dict[str, Any] | None:
     if not unit.is_delivering:
         return None
     kept = unit.plan.delivery
-    names = [REQUEST, *map(_page, range(kept.pages))]
+    names = [REQUEST, *map(page_of, range(kept.pages))]
     if missing := frozenset(NOTE + name for name in names if name not in unit.snapshot.notes):
         raise NeedsSteps(missing)
     asked, *pages = map(unit.note, names)
     entries = [entry for page in (*pages, kept.accepted) for entry in page]
     landed = dict(zip(("target_sha", "result_sha"), kept.landed, strict=False))
     if not landed:
-        return _asked(asked, entries) | {"target": kept.target or None}
+        return share_input(asked, entries) | {"target": kept.target or None}
     return {
-        **_asked(asked, entries),
+        **share_input(asked, entries),
         "landed": landed,
         "push": True,
         "pull_request": asked["pull_request"],
         "title": asked["title"],
         "text": describe(unit, asked["goal"], entries),
         "labels": labels_of(unit),
-    }
-
-
-def _asked(asked: Mapping[str, Any], entries: Iterable[Sequence[Any]]) -> dict[str, Any]:
-    """Return the input that a landing and a delivery share: accepted attempts, and the files that they may change."""
-    return {
-        "accepted": [landing.row(*entry) for entry in entries],
-        "allowed": asked["allowed"],
-        "excluded": asked["excluded"],
-        **{name: asked[name] for name in ("forbidden", "onto") if name in asked},
     }
 
 
@@ -268,10 +225,10 @@ def _judge_landing(unit: UnitOfWork, seen: Judgement) -> None:
         unit.plan.dirty.add("live")
     elif is_red or landed.conflicts:
         if landing.bring_up_to_date(unit, step, landed, seen.failure if is_red else None):
-            _take_on(unit, landed)
+            rebase(unit, landed)
     else:
         other = "" if landed.is_there else _same_tree(unit, landed.tree)
-        _take_on(unit, landed)
+        rebase(unit, landed)
         unit.end_step(step, S.DONE.value, "done")
         kept.landed, kept.step = [landed.target_sha, landed.result_sha], ""
         if landed.is_there or other:
@@ -290,19 +247,6 @@ def _same_tree(unit: UnitOfWork, tree: str) -> str:
     if me not in others:
         claiming.put(unit, mark, claims.mark(mark), me)
     return next((plan_id for plan_id in others[:1] if plan_id != me), "")
-
-
-def _take_on(unit: UnitOfWork, landed: Landed) -> None:
-    """Store the new base of the plan's changes, and their digests on it. Raises NeedsSteps if a note is missing."""
-    kept = unit.plan.delivery
-    kept.target = landed.target if is_branch(landed.target) else ""
-    unit.plan.dirty.add("live")
-    if landed.digests is None:
-        return
-    kept.base = landed.target_sha
-    for number in range(kept.pages):
-        unit.keep_note(_page(number), landing.moved(unit.note(_page(number)), landed.digests))
-    kept.accepted = landing.moved(kept.accepted, landed.digests)
 
 
 def _refuse(why: str) -> dict[str, Any]:
@@ -381,10 +325,6 @@ def _make(taken: Sequence[str]) -> PlannedStep:
         queue=DELIVERIES,
         estimate=StepEstimate(tokens=0, patch_cycles=0),
     )
-
-
-def _page(number: int) -> str:
-    return f"accepted {number}"
 
 
 def _in_vain(unit: UnitOfWork) -> str:

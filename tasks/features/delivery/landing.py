@@ -313,24 +313,3 @@ def free_name(wanted: str, taken: Sequence[str]) -> str:
     while name in taken:
         name, number = f"{wanted}-{number}", number + 1
     return name
-
-
-def moved(entries: Iterable[Sequence[Any]], digests: Mapping[str, str]) -> list[Any]:
-    """Replace the digests of accepted attempts by those on the new base; None for a change that is empty there."""
-    return [[*entry[:2], digests.get(entry[0]), *entry[3:]] for entry in entries]
-
-
-def row(
-    step_id: str,
-    attempt: int,
-    digest: str | None,
-    _title: str,
-    _tools: str,
-    risk: RiskLevel,
-    created: int | None,
-    _by: str,
-) -> dict[str, Any]:
-    """Describe an accepted attempt with the limits that a delivery checks its commit against."""
-    limits: dict[str, Any] = {"max_files": RISK[RiskLevel(risk)].max_files, "max_risk": risk}
-    limits |= {} if created is None else {"created": created}
-    return {"step_id": step_id, "attempt": attempt, "diff_hash": digest, **limits}

@@ -1,0 +1,36 @@
+"""The result of planning a goal, and the source of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from schemas.base import GoalVerdict
+from schemas.envelope import Problem
+from schemas.goal import Goal
+from worker.drafters.consulting import NONE
+
+
+def source_of(goal: Goal, drafter: str) -> str:
+    """Return the source of a goal's steps: given, llm or pattern. A goal with its own steps needs no draft."""
+    if goal.steps or (goal.campaign and goal.campaign.tasks is not None):
+        return "given"
+    return "pattern" if drafter == NONE else "llm"
+
+
+class GoalResult(NamedTuple):
+    """The verdict on a goal, and its reason.
+
+    For a plan that has ended, `beside` are the commands that write this into the goal's record. `problem` is the
+    internal error that ended it.
+    """
+
+    verdict: GoalVerdict
+    reason: str = ""
+    beside: Sequence[tuple[Any, ...]] = ()
+    problem: Problem | None = None
+
+    @property
+    def planned(self) -> bool:
+        """Whether the plan has steps to hand out, or will have after an answer."""
+        return self.verdict in (GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT)
