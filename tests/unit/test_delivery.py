@@ -348,6 +348,28 @@ def test_a_repository_that_is_full_of_changes_to_review_is_waited_for_as_long_as
     assert (plan.state, plan.record.delivery.full_since, plan.record.delivery.lines) == ("COMPLETED", 0, 12)
 
 
+def test_a_delivery_lands_again_if_its_target_moved_while_it_waited_and_only_then() -> None:
+    plan = delivering()
+    moved_since = {"target_sha": 40 * "3"}
+    assert given(plan)["waited"] is False
+
+    hand_back(plan, "deliver", "ctl-1", released={"reason": "2 changes wait for review", "kind": "review"})
+    wait_sweeping(plan, 2 * MINUTE, MINUTE)
+    assert given(plan)["waited"] is True
+    patched(plan, "deliver", output=moved_since, touched_files=[])
+
+    assert (plan.state, plan.states["deliver"], plan.states["land-2"]) == ("EXECUTING", "DONE", "ACTIVE")
+    assert given(plan)["accepted"][0]["step_id"] == "a"
+    plan.report(a_report("land-2", output={"target_sha": 40 * "3", "result_sha": 40 * "4", "conflicts": []}))
+    assert given(plan)["landed"] == {"target_sha": 40 * "3", "result_sha": 40 * "4"}
+    assert given(plan)["waited"] is False
+    plan.report(a_report("deliver-2", output=moved_since))
+    assert plan.states["deliver-2"] == "ACTIVE"  # a first attempt cannot know that
+    plan.rest()
+    plan.report(a_report("deliver-2", output=DONE, attempt=2))
+    assert (plan.state, plan.record.delivery.outcome) == ("COMPLETED", DONE)
+
+
 def test_a_controller_that_goes_silent_is_followed_by_another_attempt() -> None:
     plan = delivering(lease_deaths=1)
     plan.store.claim(PLAN, "deliver")

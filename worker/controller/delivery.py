@@ -53,11 +53,14 @@ class Delivery:
 
     def _run(self) -> Result:
         output = self._deliver(DeliveryInput.model_validate(self.spec.input))
-        log.info("plan_delivered", extra={**self.spec.ids, **output})
+        log.info("plan_delivered" if "branch" in output else "target_moved", extra={**self.spec.ids, **output})
         return Result(replace(NO_AGENT_NEEDED, output=output))
 
     def _deliver(self, asked: DeliveryInput) -> dict[str, Any]:
-        """Return the branch, the pull request's URL and the number of lines to review. Raises Refused or CannotWork."""
+        """Return the branch, the pull request's URL and the number of lines to review.
+
+        If the target moved while the delivery waited, return its commit instead. Raises Refused or CannotWork.
+        """
         spec, repository = self.spec, self.repository
         base = repository.find(spec.context.base_sha) if spec.context.base_sha else None
         tip = repository.look_up(spec.plan_id)
@@ -74,6 +77,8 @@ class Delivery:
         target = target_of(repository, begin, branch, asked.target)
         lines = changes.landed(repository.git, begin, tip).diff_lines
         self._await_review(branch, target, lines)
+        if moved := self._moved(branch, target, asked):
+            return {"target_sha": moved}
         self._push(branch, tip, begin, asked)
         request = self._open(branch, target, asked, begin, tip)
         found = {"branch": branch, "pull_request": request, "lines": lines}
@@ -98,6 +103,16 @@ class Delivery:
             raise ReviewIsFull(f"{len(others)} changes wait for review, and {may.max_open_changes} may")
         if may.max_review_lines and others and (count := sum(others.values()) + lines) > may.max_review_lines:
             raise ReviewIsFull(f"{count:,} lines would wait for review, and {may.max_review_lines:,} may")
+
+    def _moved(self, branch: str, target: str, asked: DeliveryInput) -> str | None:
+        """Return the target's commit if that moved after the landing, while the delivery waited; else None.
+
+        A branch that is there already is open for review, and stays as it landed.
+        """
+        if not (asked.waited and asked.landed) or self.repository.read(f"{HEADS}{branch}"):
+            return None
+        tip = self.repository.read(f"{HEADS}{target}")
+        return tip if tip != asked.landed.target_sha else None
 
     def _add(self, branch: str, tip: str, begin: str) -> None:
         """Add the commits to the branch of another plan. Its tip must be their base, so that no commit is lost."""

@@ -111,6 +111,7 @@ class DeliveryInput(Inbound):
     accepted: tuple[Accepted, ...]
     target: str | None = None  # the branch that they are for; None: the one that has the commit they begin at
     landed: LandedInput | None = None  # for a delivery
+    waited: bool = False  # an earlier attempt did not deliver: its target may have moved since it landed
     allowed: tuple[str, ...] | None = None  # files and patterns of the goal; an older planner does not name them
     excluded: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()  # names that no pattern of the goal means; none: the usual ones

@@ -23,7 +23,7 @@ from schemas.times import DAY_MS, rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.features.delivery import landing
 from tasks.features.delivery.accepted import note_done, page_of, rebase, share_input
-from tasks.features.delivery.answer import fault_of, lines_in
+from tasks.features.delivery.answer import fault_of, lines_in, moved_to
 from tasks.features.delivery.landing import WAIT
 from tasks.features.delivery.text import describe, labels_of
 from tasks.plan.changeset import claims_name
@@ -152,7 +152,7 @@ def look(unit: UnitOfWork) -> None:
         _give_up(unit, unit.ready[found.step], _in_vain(unit), "skipped")
 
 
-def input_for(unit: UnitOfWork, _: Step) -> dict[str, Any] | None:
+def input_for(unit: UnitOfWork, step: Step) -> dict[str, Any] | None:
     """Return the input of an attempt at the delivery. Raises NeedsSteps if the snapshot lacks notes."""
     if not unit.is_delivering:
         return None
@@ -168,6 +168,7 @@ def input_for(unit: UnitOfWork, _: Step) -> dict[str, Any] | None:
     return {
         **share_input(asked, entries),
         "landed": landed,
+        "waited": step.status.attempt > 1,
         "push": True,
         "pull_request": asked["pull_request"],
         "title": asked["title"],
@@ -190,6 +191,9 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     if step.facts["controller_task_spec"]["type"] == StepType.LAND:
         _judge_landing(unit, seen)
         return True
+    if failure is None and step.status.attempt > 1 and moved_to(outcome.output, unit.plan.delivery.landed):
+        _land_again(unit, step)
+        return True
     asked = unit.note(REQUEST)["pull_request"]
     if failure is None and (fault := fault_of(outcome.output)):
         failure = _refuse(fault)
@@ -205,6 +209,15 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         found.undelivered = NO_REQUEST
     unit.end_step(step, S.DONE.value, "done")
     return True
+
+
+def _land_again(unit: UnitOfWork, step: Step) -> None:
+    """End a delivery that waited until its target moved: another landing follows, and another delivery."""
+    kept, structure = unit.plan.delivery, unit.plan.structure
+    structure.taken = [*structure.taken, landing.free_name(LAND, structure.taken), step.step_id]
+    kept.landed, kept.step, unit.is_delivering = [], "", False
+    unit.end_step(step, S.DONE.value, "done", "the target moved")
+    unit.ends = [each for each in unit.ends if each is not step]  # no strategy knows it
 
 
 def _judge_landing(unit: UnitOfWork, seen: Judgement) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 MAX_BRANCH, MAX_URL = 250, 2000
 MOST_LINES = 10**9
 # Not in the name of a branch: text that git-check-ref-format refuses, or that git or a command misreads.
 _NO_BRANCH = re.compile(r"[ ~^:?*\[\\]|\.\.|//|@\{|(?:^|/)\.|\.lock(?:/|$)|^(?:@|HEAD)?$|^[-/]|[/.]$")
+COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _URL = re.compile(r"https?://[\w.~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
 
 
@@ -23,6 +24,12 @@ def fault_of(output: Any) -> str | None:
     if url is not None and not (isinstance(url, str) and len(url) <= MAX_URL and _URL.fullmatch(url)):
         return f"`output.pull_request` must be null or an http or https URL of at most {MAX_URL} characters"
     return None
+
+
+def moved_to(output: Any, landed: Sequence[str]) -> str:
+    """Return the commit of a target that moved after the landing, if that is the whole answer; else ""."""
+    at = output.get("target_sha") if isinstance(output, dict) and not output.get("branch") else None
+    return at if isinstance(at, str) and COMMIT.fullmatch(at) and at not in landed else ""
 
 
 def is_branch(name: str) -> bool:

@@ -15,6 +15,7 @@ from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.outcome import Outcome
 from schemas.step import DELIVERIES, ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from schemas.stored import PlanRecord
+from tasks.features.delivery.answer import COMMIT
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt, waits
@@ -39,7 +40,6 @@ SIDES = "both sides"  # the note of the documents for a step that brings the pla
 MAX_TOOLS, MAX_FILES, MAX_RED = 20, 50, 200
 MAX_TEXTS = 16_384  # bytes of both sides
 MAX_TOLD = 4000  # bytes of both sides, as evidence
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 IN_CONFLICT = (
@@ -117,7 +117,7 @@ def read(output: Any) -> Landed | None:
     target, result, conflicts = (output.get(name) for name in ("target_sha", "result_sha", "conflicts"))
     if not (isinstance(target, str) and isinstance(result, str) and isinstance(conflicts, list)):
         return None
-    if not (_COMMIT.fullmatch(target) and _COMMIT.fullmatch(result)):
+    if not (COMMIT.fullmatch(target) and COMMIT.fullmatch(result)):
         return None
     digests, commits = None, output.get("commits")
     if isinstance(commits, list):
@@ -132,7 +132,7 @@ def read(output: Any) -> Landed | None:
         branch if isinstance(branch, str) else "",
         _texts(output),
         is_there=target == result,
-        tree=tree if isinstance(tree := output.get("result_tree"), str) and _COMMIT.fullmatch(tree) else "",
+        tree=tree if isinstance(tree := output.get("result_tree"), str) and COMMIT.fullmatch(tree) else "",
     )
 
 

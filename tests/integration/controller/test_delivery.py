@@ -139,6 +139,29 @@ def test_a_repository_whose_reviewers_have_enough_to_read_takes_one_more_once_so
     assert deliver(accepted, one).report.output["branch"] == BRANCH  # its own branch does not count
 
 
+def test_a_delivery_that_waited_for_a_review_names_the_targets_commit_if_that_moved(
+    deliver: Deliver, permit: Permit, remote: Repo, accepted: list[dict[str, Any]]
+) -> None:
+    begin, tip = remote.git("rev-parse", "main"), remote.git("rev-parse", REF)
+    landed = {"target_sha": begin, "result_sha": tip}
+    asked = ASKED | {"accepted": accepted, "landed": landed}
+    one = permit(may="push = true\nmax_open_changes = 1")
+    remote.git("branch", "planner/another", "main")
+    remote.commit_on("planner/another", "other.py", "1\n")
+    assert deliver(accepted, one, input=asked).released
+
+    remote.git("update-ref", "refs/heads/main", "planner/another")  # merged: there is room, and the target moved
+    moved = remote.git("rev-parse", "main")
+    again = deliver(accepted, one, input=asked | {"waited": True})
+
+    assert again.report.output == {"target_sha": moved}
+    assert remote.git("branch", "--list", BRANCH) == ""
+    at_once = deliver(accepted, one, input=asked)
+    assert at_once.report.output["branch"] == BRANCH
+    there = deliver(accepted, one, input=asked | {"waited": True})
+    assert there.report.output["branch"] == BRANCH  # open for review already
+
+
 def test_what_a_fleet_has_verified_is_delivered_by_the_controller_that_may(
     planner: Planner, remote: Repo, forge: ForgeServer, start: Start, permit: Permit, tmp_path: Path
 ) -> None:
