@@ -151,6 +151,41 @@ def test_a_repair_is_verified_by_its_failing_tests_and_a_hostile_name_is_not_use
     assert steps["verify-regression"].verify == "pytest -q"
 
 
+BASE: dict[str, Any] = {"base_sha": "9f1c2d4"}
+TS: dict[str, Any] = {"files": ["src/a.ts", "src/a.test.ts"], "files_complete": True, "language": "typescript"}
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed", "context", "left"),
+    [
+        ("Fix the build", ["src/a.ts"], {"language": "typescript"}, ["fix-build", "verify-full"]),
+        ("Fix the build", ["src/**"], TS, ["fix-build", "verify-build", "verify-full"]),  # its files are checked first
+        ("Update the greeting", ["lib/a.rb"], {"test_command": "make test"}, ["implement"]),
+        ("Update the greeting", ["lib/a.rb"], {"test_command": "make test", **BASE}, ["implement", "verify"]),
+        ("Bump lodash to 4.17.21", ["package.json"], {"manifests": {"package.json": "{}"}}, ["resolve-deps"]),
+        ("Refactor a", ["src/a.py"], {}, ["implement-refactor", "verify-full"]),
+    ],
+)
+def test_a_step_that_only_repeats_what_the_change_before_it_showed_is_left_out(
+    text: str, allowed: list[str], context: dict[str, Any], left: list[str]
+) -> None:
+    steps = [step for step in drafted(text, allowed, **context).steps if step.mode is not Mode.READ_ONLY]
+
+    assert [step.step_id for step in steps] == left
+    assert steps[0].verify_tools
+
+
+def test_tests_that_globs_do_not_name_are_run_once_after_all_changes() -> None:
+    files = ["src/a.py", "tests/test_a.py"]
+    globs = drafted("Add prefix support", ["src/**", "tests/**"], files=files, **BASE)
+    named = drafted("Add prefix support", ["src/**", "tests/**", "tests/test_new.py"], files=files, **BASE)
+
+    assert [step.step_id for step in globs.steps][2:] == ["implement-core", "add-tests", "verify-full"]
+    assert next(step.verify for step in named.steps if step.step_id == "verify-new-tests") == (
+        "pytest -q -- tests/test_new.py"
+    )
+
+
 def test_an_upgrade_may_adapt_the_allowed_sources_and_its_manifests_come_first() -> None:
     files = ["src/a.py", "tests/test_a.py", "pyproject.toml"]
 

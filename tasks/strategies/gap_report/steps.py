@@ -12,9 +12,11 @@ from itertools import islice
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.kinds.gap_report import ActionType, PlannedAction
 from schemas.step import ControllerTaskSpec, JudgedBy, PlannedStep, VerifyTool
+from tasks.rules.judging import base_judges, suite_of
 from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_raise, is_below
 from tasks.strategies.drafting.pieces import cut, join_pieces
 from tasks.strategies.drafting.project import only_documents
+from tasks.strategies.drafting.repeats import only_repeats
 from tasks.strategies.gap_report.checks import is_run_by
 from tasks.strategies.gap_report.document import Iteration, judge_of, level_of
 from tasks.strategies.gap_report.evidence import runs_tests, tool_of
@@ -93,7 +95,15 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     last_step = _step(iteration, VERIFY_ID + again, "Verify the iteration", about, kind, whole, after)
     if own := _own_tests(iteration):
         last_step = last_step.model_copy(update={"judged_by": JudgedBy(own=own)})
+    if len(joined) == 1 and _is_left_out(last_step, whole, joined[0], iteration):
+        return (joined[0],)
     return (*joined, last_step.model_copy(update={"retry_limit": 0}) if iteration.state.checking else last_step)
+
+
+def _is_left_out(last_step: PlannedStep, whole: Verification, patch: PlannedStep, iteration: Iteration) -> bool:
+    """Return whether the last step would only repeat the verification of the one patch; a check's rounds need it."""
+    is_judged = suite_of(last_step) and base_judges(iteration.project.goal) is not None
+    return not (iteration.state.checking or is_judged) and only_repeats(whole.tools, patch, whole.added)
 
 
 def _join(steps: Sequence[PlannedStep], iteration: Iteration) -> list[PlannedStep]:

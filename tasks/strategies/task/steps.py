@@ -7,12 +7,14 @@ from collections.abc import Collection, Sequence
 from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from tasks.rules.judging import base_judges
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.strategies.drafting import cycle
 from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.focus import TRACED
 from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, join_pieces
 from tasks.strategies.drafting.project import Check, Project, only_documents
+from tasks.strategies.drafting.repeats import only_repeats
 from tasks.strategies.drafting.scope import Scope, is_for, scopes
 from tasks.strategies.task.templates import Finding, Row, Template
 from tasks.text.fields import MAX_INTENT, fill, fit, guidance
@@ -94,10 +96,12 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: Pl
         roles, files = tuple(Role), project.files
     files = tuple(sorted(files, key=lambda path: role_of(path) not in row.first)) if row.first else files
     if row.type is not StepType.PATCH:
+        if row.check is Check.NEW_TESTS and project.patterns:  # globs name no new tests: all tests run later
+            files = tuple(path for path in files if path in project.named)
         tools = project.check(row.check, files)
         if (row.roles and not files) or (row.check is Check.FOCUSED and not tools):
             return []
-        if row.check is Check.FOCUSED and before and {tool.key for tool in tools} <= _run_by(before):
+        if before and _is_left_out(project, row, tools, before):
             return []
         kind = StepType.REVIEW if row.type is StepType.TEST and not tools else row.type  # no tool: review it
         return [_step(project, row, kind, tools, waits)]
@@ -113,9 +117,18 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: Pl
     return join_pieces(steps)
 
 
-def _run_by(step: PlannedStep) -> set[tuple[str, ...]]:
-    """Return the commands that a patching step has passed after it is done."""
-    return {tool.key for tool in step.verify_tools} if step.mode is Mode.PATCH else set()
+def _is_left_out(project: Project, row: Row, tools: tuple[VerifyTool, ...], before: PlannedStep) -> bool:
+    """Return whether a row would only repeat the verification of the change directly `before` it.
+
+    A check of the changed files may lead to another change, which only later rows verify. After the last row there are
+    none, and tests of the base may judge it.
+    """
+    if row.type is not StepType.TEST or not only_repeats(tools, before):
+        return False
+    if row.check in (Check.FOCUSED, Check.NEW_TESTS):
+        return True
+    is_judged = row.check is Check.TESTS and base_judges(project.goal) is not None
+    return not (before.checks_after or is_judged)
 
 
 def _tools_of_part(

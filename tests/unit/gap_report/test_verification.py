@@ -34,8 +34,6 @@ def verify(*gaps: dict[str, Any], allowed: tuple[str, ...] = ("src/a.py",), **mo
         ((PYTEST, RUFF), {}, " && pytest -q"),
         ((RUFF, PYTEST), {}, " && pytest -q -- tests/test_b.py tests/test_c.py"),
         ((RUFF, PYTEST), {"failing_tests": ["tests/test_b.py::TestX::test_it"]}, " && pytest -q -- tests/test_c.py"),
-        ((RUFF, PYTEST | {"evidence": ""}), {}, ""),
-        ((RUFF, PYTEST), {"test_command": "tox"}, ""),
     ],
 )
 def test_tests_that_fail_because_of_another_gap_do_not_judge(
@@ -44,8 +42,30 @@ def test_tests_that_fail_because_of_another_gap_do_not_judge(
     assert verify(*gaps, context=context) == LINTED + tests
 
 
-def test_without_other_tests_the_linters_judge_alone() -> None:
-    assert verify(RUFF, PYTEST, files=[*SOURCES, TESTS[0]]) == LINTED
+@pytest.mark.parametrize(
+    ("gaps", "context", "files"),
+    [
+        ((RUFF, PYTEST | {"evidence": ""}), {}, [*SOURCES, *TESTS]),
+        ((RUFF, PYTEST), {"test_command": "tox"}, [*SOURCES, *TESTS]),
+        ((RUFF, PYTEST), {"base_sha": "9f1c2d4"}, [*SOURCES, TESTS[0]]),
+    ],
+)
+def test_without_other_tests_the_linters_judge_alone_and_once(
+    gaps: tuple[dict[str, Any], ...], context: dict[str, Any], files: list[str]
+) -> None:
+    steps = drafted(a_goal(*gaps, allowed=["src/a.py"], files=files, context=context)).steps
+
+    assert [step.step_id for step in steps if step.step_id != "reproduce"] == ["action-1"]
+    assert steps[-1].verify == f"{LINTED} && python -m py_compile src/a.py"
+
+
+def test_what_two_patches_passed_apart_is_verified_together() -> None:
+    gap = a_gap("Change src/a.py and src/new.py")
+    files = ["src/a.py", TESTS[0]]
+
+    steps = drafted(a_goal(gap, PYTEST, allowed=["src/a.py", "src/new.py"], files=files)).steps
+
+    assert [step.step_id for step in steps] == ["action-1", "action-2", "verify"]
 
 
 def test_where_nothing_else_can_judge_all_tests_do() -> None:
