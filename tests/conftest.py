@@ -1,6 +1,7 @@
 """Shared fixtures: one real server for the session, emptied for every test that asks for it.
 
-By default it is the embedded Valkey; `PLANNER_TEST_REDIS_SERVER=/usr/bin/redis-server` runs the same tests on that.
+By default it is the embedded Valkey; `PLANNER_TEST_REDIS_SERVER=/usr/bin/redis-server` runs the same tests on that, and
+`PLANNER_TEST_REDIS_SERVER=cluster` on three servers of a cluster.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from schemas import codec
 from worker.host import embedded_server
 from worker.process.launch import worker_command
-from worker.settings import credentials
+from worker.settings import cluster, credentials
+from worker.store import clients
 from worker.telemetry.logs import JsonLines
 
 pytest_plugins = ("tests.support.left_behind", "tests.support.programs")
@@ -98,6 +100,8 @@ def wait_until(probe: Callable[[], T], timeout: float = 60.0, what: str = "") ->
 
 def connect(url: str) -> Redis:
     """Make a client that bears with a server whose disk is busy; use it in a `with`."""
+    if cluster.is_cluster(url):
+        return clients.connect(url, patience_s=PATIENCE_S)
     return Redis.from_url(url, socket_timeout=PATIENCE_S)
 
 
@@ -167,6 +171,9 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start the server of this test session."""
     directory = tmp_path_factory.mktemp("server")
     binary = os.environ.get("PLANNER_TEST_REDIS_SERVER")
+    if binary == "cluster":
+        yield from _cluster(directory)
+        return
     server = system_server(binary, directory) if binary else embedded_server.valkey(directory)
     with server as url:
         with connect(url) as client:
@@ -174,6 +181,17 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             client.config_set("appendfsync", "no")  # no machine fails here, and a slow disk would hold up every command
         yield url
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def _cluster(directory: Path) -> Iterator[str]:
+    """Start a cluster, and a server for the broker of workers."""
+    from tests.support.cluster import Cluster
+
+    with Cluster(directory, replicas=False) as servers, embedded_server.valkey(directory / "broker") as broker:
+        os.environ["PLANNER_BROKER_URL"] = broker
+        for node in servers.nodes:
+            node.ask("CONFIG", "SET", "hz", CLOCK_HZ)
+        yield servers.url
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from worker.process import draft_threads, jobs, shutdown, solo_pool
 from worker.process.lifecycle import Ingress
 from worker.process.wakeup import SHARE
 from worker.process.wakeup_ledger import Key
-from worker.settings import credentials, redis_tls, sentinel
+from worker.settings import cluster, credentials, redis_tls, sentinel
 from worker.settings.settings import WrongSettings, load
 from worker.store import commits
 from worker.streams import release
@@ -60,8 +60,14 @@ def celery_settings(url: str) -> dict[str, Any]:
     }
 
 
+NO_BROKER = (
+    "PLANNER_BROKER_URL: PLANNER_REDIS_URL names a cluster, which Celery cannot use as its broker: name a single server."
+)
+
 try:
     settings = load()
+    if cluster.is_cluster(settings.broker):
+        raise WrongSettings(NO_BROKER)
 except WrongSettings as error:  # `celery -A worker` would show where it was raised, and the sentence last
     _refuse(error)
 

@@ -26,7 +26,8 @@ from worker.host.embedded_server import CONFIG, free_port
 from worker.store import clients, keys
 from worker.store.keys import CONTROLLERS
 
-BINARY = Path(os.environ.get("PLANNER_TEST_REDIS_SERVER") or _binary.get_binary_path())
+GIVEN = os.environ.get("PLANNER_TEST_REDIS_SERVER", "cluster")
+BINARY = Path(_binary.get_binary_path() if GIVEN == "cluster" else GIVEN)
 RESEND_S = 1.0
 
 

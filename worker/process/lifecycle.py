@@ -29,7 +29,8 @@ from worker.process.readiness import wait_for_servers
 from worker.process.wakeup import Wakeups, own_queue
 from worker.process.wakeup_ledger import Ledger
 from worker.process.watchdog import Beat, Watchdog, WorkerPool
-from worker.process.watches import watches
+from worker.process.watches import by_slot, watches
+from worker.settings import cluster
 from worker.settings.settings import Settings, load
 from worker.store.keys import Partition
 from worker.streams.inbox import worker_name
@@ -45,6 +46,7 @@ TERMINATE_S = 10.0  # from the warm shutdown of a worker that is stuck to its ha
 FILES = 200  # files of an idle worker process, with a reserve for callbacks, logs and modules
 FILES_OF_A_SLOT = 16
 FILES_OF_A_DRAFT = 8
+FILES_OF_A_PARTITION = 6  # in a cluster, where each has a poller and a reader
 GIVEN_UP = ("failed", "disabled")
 
 
@@ -93,9 +95,15 @@ class Ingress(bootsteps.StartStopStep):
         self._ownership = ownership = Ownership(settings, worker_name(), [part.number for part in swept])
         own = own_queue(parent.app, ownership.token) if swept else None
         wakeups = Wakeups(parent.app, broker, ledger, partial(_requests, parent), solo_pool.HERE, own)
-        hands, both = Hands(), (settings.redis_url, store, wakeups, ownership)
-        poller = Poller(*both, hands, watches(consumed, parts), int(settings.claim_idle_s * 1000))
-        self._threads = [poller, *([Reader(*both, hands, swept)] if swept else [])]
+        both = (settings.redis_url, store, wakeups, ownership, Hands())
+        watched, idle_ms = watches(consumed, parts), int(settings.claim_idle_s * 1000)
+        if cluster.is_cluster(settings.redis_url):  # a read cannot wait for several slots
+            pollers = [Poller(*both, some, idle_ms, slot) for slot, some in by_slot(watched).items()]
+            readers = [Reader(*both, [part], part.tag) for part in swept]
+        else:
+            pollers = [Poller(*both, watched, idle_ms)]
+            readers = [Reader(*both, swept)] if swept else []
+        self._threads = [*pollers, *readers]
         ownership.start()
         for one in self._threads:
             one.start()
@@ -120,7 +128,8 @@ class Ingress(bootsteps.StartStopStep):
 
 def _files(settings: Settings, slots: int) -> int:
     """Return the number of files that a worker process may open; docs/workers.md has the formula."""
-    return FILES + FILES_OF_A_SLOT * slots + FILES_OF_A_DRAFT * settings.drafts_at_once
+    parts = settings.partitions if cluster.is_cluster(settings.redis_url) else 0
+    return FILES + FILES_OF_A_SLOT * slots + FILES_OF_A_DRAFT * settings.drafts_at_once + FILES_OF_A_PARTITION * parts
 
 
 def _serve_metrics(settings: Settings, health: Callable[[bool], Sequence[str]]) -> None:

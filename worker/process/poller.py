@@ -58,8 +58,9 @@ class Poller(threading.Thread):
         hands: Hands,
         watches: Sequence[Watch],
         idle_ms: int,
+        slot: str = "",
     ) -> None:
-        super().__init__(name="poller", daemon=True)
+        super().__init__(name=f"poller{slot}", daemon=True)
         self._url = url
         self._store = store
         self._wakeups = wakeups
@@ -98,7 +99,7 @@ class Poller(threading.Thread):
                 with clients.connect(self._url, BLOCK_MS / 1000) as client, BlockingRead(client, BLOCK_MS) as read:
                     self._watch(client, read)
             except RedisError as error:
-                self._store.begins("poller", error)
+                self._store.begins(self.name, error)
             except Exception:
                 log.exception("ingress failed", extra={"stream": "all"})
             failures = 0 if time.monotonic() - started > SWEEP_S else failures + 1
@@ -120,7 +121,7 @@ class Poller(threading.Thread):
                 self._wait(client, read)
             except ResponseError as error:
                 self._look_again(client, error)
-            self._store.ends("poller")
+            self._store.ends(self.name)
 
     def _owner(self, watch: Watch) -> Owner:
         return self._ownership.of(watch.partition.number) if watch.is_owned else Owner.NOBODY

@@ -73,8 +73,9 @@ class Reader(threading.Thread):
         ownership: Ownership,
         hands: Hands,
         partitions: Sequence[Partition],
+        slot: str = "",
     ) -> None:
-        super().__init__(name="reader", daemon=True)
+        super().__init__(name=f"reader{slot}", daemon=True)
         self._url = url
         self._store = store
         self._wakeups = wakeups
@@ -108,7 +109,7 @@ class Reader(threading.Thread):
                 with clients.connect(self._url, BLOCK_MS / 1000) as client, BlockingRead(client, BLOCK_MS) as read:
                     self._read_on(client, read)
             except RedisError as error:
-                self._store.begins("reader", error)
+                self._store.begins(self.name, error)
             except Exception:
                 log.exception("ingress failed", extra={"stream": "outcomes"})
             failures = 0 if time.monotonic() - started > STEADY_S else failures + 1
@@ -122,7 +123,7 @@ class Reader(threading.Thread):
         try:
             while not self._ending.is_set():
                 self._round(client, read)
-                self._store.ends("reader")
+                self._store.ends(self.name)
             if read.streams:  # its reply would wait for another worker
                 while not read.is_ready(BLOCK_MS / 1000):
                     pass

@@ -9,7 +9,7 @@ from itertools import product
 
 from tasks.routes import OUTCOMES, ROUTES, Route
 from worker.process.wakeup_ledger import Key
-from worker.store.keys import Partition
+from worker.store.keys import Partition, tag_of
 
 EVERYWHERE = Partition(0)  # of routes without partitions
 WAKEUP_STUCK_S = 10.0  # a task of a partition ends after DRAIN_S and a batch; one that runs longer is not waited for
@@ -55,3 +55,11 @@ def _watch(route: Route, stream: str, partition: Partition) -> Watch:
     one.is_owned = route is OUTCOMES
     one.is_read = one.is_owned and is_last
     return one
+
+
+def by_slot(found: Sequence[Watch]) -> dict[str, list[Watch]]:
+    """Return the watches whose streams are in one slot of a cluster, by the tag of the slot."""
+    slots: dict[str, list[Watch]] = {}
+    for watch in found:
+        slots.setdefault(tag_of(watch.stream), []).append(watch)
+    return slots

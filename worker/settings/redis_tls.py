@@ -17,7 +17,7 @@ from redis.connection import parse_url
 
 log = logging.getLogger("planner.redis")
 
-SCHEMES = ("rediss://", "rediss+sentinel://")
+SCHEMES = ("rediss://", "rediss+sentinel://", "rediss+cluster://")
 CHECK, NAME, CA, CERTIFICATE, KEY = (
     *("ssl_cert_reqs", "ssl_check_hostname", "ssl_ca_certs"),
     *("ssl_certfile", "ssl_keyfile"),

@@ -16,7 +16,7 @@ from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from schemas.wording import expected
 from tasks.base.errors import PlannerError
 from tasks.text.forbidden_paths import FORBIDDEN_NAMES, Forbidden, forbid
-from worker.settings import credentials, drafting, oidc_file, redis_tls, telemetry, tools_file
+from worker.settings import cluster, credentials, drafting, oidc_file, redis_tls, sentinel, telemetry, tools_file
 from worker.settings.drafting import DraftingSettings
 from worker.settings.environment import PREFIX, FromEnvironment
 from worker.settings.telemetry import TelemetrySettings
@@ -24,6 +24,7 @@ from worker.settings.types import REDIS_URL, Names, Networks, RedisUrl, Weights,
 
 NUMBERS = {"off": 0, "on": 1, "likely": 1, "risky": 2}  # that stand for words of settings among limits
 LIMIT = "limit"  # of new plans, which a setting sets where it is not as usual; a feature has it among its rows
+URLS_OF_REDIS = ("redis://", "rediss://", "unix://", *sentinel.SCHEMES, *cluster.SCHEMES)
 LOCAL_REDIS = "redis://localhost:6379/0"
 
 
@@ -241,6 +242,8 @@ class ServiceSettings(FromEnvironment):
     def _with_tls(cls, url: str | None, info: ValidationInfo) -> str | None:
         """Write the options of TLS into the URL, which is all that clients are made of."""
         files = [info.data.get(name) for name in ("redis_ca_file", "redis_cert_file", "redis_key_file")]
+        if info.field_name == "broker_url" and url and cluster.is_cluster(url):
+            raise ValueError("is no cluster: Celery needs a single server, or one that sentinels watch")
         if any(files) and url and url.startswith(("redis://", "redis+")) and url != LOCAL_REDIS:
             raise ValueError("asks for no TLS, and PLANNER_REDIS_*_FILE is set: write rediss://")
         return url and redis_tls.with_tls(url, *files)
@@ -248,7 +251,7 @@ class ServiceSettings(FromEnvironment):
     def with_tls(self, url: str) -> str:
         """Write the options of TLS into a URL of Redis; raises ValueError where it is none, or they cannot be used."""
         if not re.match(REDIS_URL, url):
-            raise ValueError("is none of redis://, rediss://, unix://, redis+sentinel:// and rediss+sentinel://")
+            raise ValueError(f"is none of {', '.join(URLS_OF_REDIS)}")
         return redis_tls.with_tls(url, self.redis_ca_file, self.redis_cert_file, self.redis_key_file)
 
 

@@ -11,13 +11,15 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringCo
 from schemas import codec
 from tasks.text.forbidden_paths import wrong_name
 from worker.sandbox.paths import PathGrant, grants
-from worker.settings import sentinel
+from worker.settings import cluster, sentinel
 
 
 def _readable(url: str) -> str:
-    """Refuse an unreadable URL of sentinels at the start, instead of at the first connection."""
+    """Refuse an unreadable URL of sentinels or of a cluster at the start, instead of at the first connection."""
     if sentinel.is_watched(url):
         sentinel.parse(url)
+    if cluster.is_cluster(url):
+        cluster.parse(url)
     return url
 
 
@@ -70,7 +72,7 @@ def _networks(value: Any) -> Any:
     return tuple(ip_network(each, strict=False) for each in filter(None, map(str.strip, value.split(","))))
 
 
-REDIS_URL = r"^(rediss?|unix|rediss?\+sentinel)://."
+REDIS_URL = r"^(rediss?|unix|rediss?\+sentinel|rediss?\+cluster)://."
 RedisUrl = Annotated[str, StringConstraints(pattern=REDIS_URL), AfterValidator(_readable)]
 OutputName = Literal["text", "claude", "codex"]  # readers of worker.agents.readers
 DrafterName = Literal["none", "queue", "http", "cli", "backend"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,8 +12,10 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.connection import Connection
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     AuthenticationWrongNumberOfArgsError,
+    ClusterCrossSlotError,
     ClusterDownError,
     NoPermissionError,
     OutOfMemoryError,
@@ -23,12 +26,13 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from tasks.base.errors import PlannerError
-from worker.settings import redis_tls, sentinel
+from worker.settings import cluster, redis_tls, sentinel
 
 BLOCK_MARGIN_S = 5.0
 BROKER_PATIENCE_S = 2.0
 LEAST = {"redis": (7, 0), "valkey": (7, 2)}  # functions, and selectors in ACLs
 OF_THE_SERVER = ("MISCONF", "NOREPLICAS", "BUSY ")  # begin errors that every write gets
+HOST, PORT = "localhost", 6379  # where a URL names none
 LEAST_NAMES = "Redis from 7.0 or Valkey from 7.2"
 
 
@@ -65,11 +69,12 @@ class Connects:
         self.count = 0
         self._lock = threading.Lock()
 
-    def __call__(self, connection: Connection) -> None:
-        """Do the usual handshake, and count."""
+    def __call__(self, connection: Connection | None) -> None:
+        """Do the usual handshake, and count; None if an existing connection leads to another server's data now."""
         with self._lock:
             self.count += 1
-        connection.on_connect()
+        if connection:
+            connection.on_connect()
 
 
 def connect(
@@ -78,11 +83,11 @@ def connect(
     """Return a client that never repeats a call by itself: a lost reply could hide entries or apply a call twice.
 
     `block_s` is the longest time that one of its calls blocks on the server, and `patience_s` the time beyond that.
-    Needs hiredis, which redis-py then uses. If the URL names sentinels, it follows their master.
+    Needs hiredis, which redis-py then uses. If the URL names sentinels, it follows their master; if it names a cluster,
+    each command goes to the server of its slot.
     """
     redis_tls.warn(url)
-    make = sentinel.connect if sentinel.is_watched(url) else Redis.from_url
-    return make(
+    return _maker(url)(
         url,
         protocol=2,
         retry=Retry(NoBackoff(), 0),
@@ -91,6 +96,16 @@ def connect(
         health_check_interval=0,
         redis_connect_func=connects,
     )
+
+
+def _maker(url: str) -> Callable[..., Redis]:
+    if sentinel.is_watched(url):
+        return sentinel.connect
+    if cluster.is_cluster(url):
+        from worker.store.cluster import client
+
+        return client.connect
+    return Redis.from_url
 
 
 def place(url: str) -> str:
@@ -113,9 +128,18 @@ def refusal(error: Exception, url: str, setting: str = "PLANNER_REDIS_URL") -> R
         return RefusedRedis("no_permission", sentence)
     if failed := redis_tls.failure(error):
         return RefusedRedis("no_tls", f"{where} and this process agree on no TLS (docs/redis.md, TLS): {failed}.")
+    if isinstance(error, AskError | ClusterCrossSlotError) and not cluster.is_cluster(url):
+        return _of_a_cluster(urlsplit(url).netloc.rpartition("@")[2])
     if isinstance(error, ResponseError) and str(error).startswith("unknown command"):
         return RefusedRedis("old_redis", f"{where} lacks what the planner needs; it runs on {LEAST_NAMES}: {error}")
     return None
+
+
+def _of_a_cluster(where: str) -> RefusedRedis:
+    return RefusedRedis(
+        "wrong_settings",
+        f"{where} is one server of a cluster: set PLANNER_REDIS_URL=redis+cluster://{where} (docs/redis.md, Cluster).",
+    )
 
 
 def check_version(client: Redis) -> None:
@@ -132,6 +156,9 @@ def check_version(client: Redis) -> None:
             return
         found = {b"server": b"redis", b"version": b"5"}  # which did not know HELLO
     server = found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))
+    if server.get(b"mode") == b"cluster" and not hasattr(client.connection_pool, "topology"):
+        at = client.connection_pool.connection_kwargs
+        raise _of_a_cluster(f"{at.get('host', HOST)}:{at.get('port', PORT)}")
     name, number = server[b"server"].decode(), server[b"version"].decode()
     if version_of(number) < LEAST.get(name, (0, 0)):
         raise RefusedRedis("old_redis", f"This server is {name} {number}; the planner runs on {LEAST_NAMES}.")

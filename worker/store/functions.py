@@ -149,6 +149,7 @@ class Talk:
 
     def __init__(self, client: Redis) -> None:
         self._pool = client.connection_pool
+        self._pack = getattr(self._pool, "pack", _packed)  # a cluster's pool has to know the server of each command
         self._owed = 0
 
     def __enter__(self) -> Self:
@@ -184,7 +185,7 @@ class Talk:
         """Send commands; their replies have to be received later."""
         if commands:
             self._owed += len(commands)
-            self._connection.send_packed_command([b"".join(map(pack_command, commands))])
+            self._connection.send_packed_command(self._pack(commands))
 
     def receive(self, count: int) -> list[Any]:
         """Return the next `count` replies. Raises FunctionsMissing if the server has lost the library."""
@@ -195,6 +196,10 @@ class Talk:
                 raise FunctionsMissing from reply
             replies.append(reply)
         return replies
+
+
+def _packed(commands: Sequence[tuple[Any, ...]]) -> list[bytes]:
+    return [b"".join(map(pack_command, commands))]
 
 
 def call(client: Redis, *command: Any) -> Any:

@@ -43,6 +43,7 @@ NO_TENANT = "default"  # whose goals name none
 GROUP = "planner"
 CONTROLLERS = "controllers"
 GATEWAYS = "planner-gateway"  # the consumer of that group that all gateways are
+TAG = re.compile(r"\{([^}]+)\}")
 PLAN_ID = re.compile(r"plan_[0-9a-f]{2}-[0-9a-f]{32}")
 
 
@@ -124,6 +125,12 @@ def bucket(name: str) -> str:
 def partition_of(plan_id: str, partitions: int) -> int:
     """Return the partition of a plan, from the bucket in its id: so the id is enough for routing."""
     return int(plan_id[5:7], 16) % partitions
+
+
+def tag_of(key: str) -> str:
+    """Return the part of a key that determines its slot in a cluster: keys with the same one are in one slot."""
+    found = TAG.search(key)
+    return found[1] if found else key
 
 
 def list_name(name: str) -> str:

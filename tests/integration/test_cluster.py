@@ -1,0 +1,160 @@
+"""A planner on a real cluster of servers: plans end in all partitions, also while masters die and slots move."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+from redis.exceptions import RedisError
+
+from schemas import codec
+from schemas.api_key import Right
+from schemas.stored import StepStatus
+from tests.bench import fleet
+from tests.conftest import RunningWorker, running_worker, wait_until
+from tests.support.cluster import Cluster
+from tests.support.gateway import Gateway, running_gateway
+from tests.support.http_fleet import HttpFleet
+from worker.host import embedded_server
+from worker.settings.settings import Settings
+from worker.store import queries
+from worker.store.keys import Partition, partition_of
+
+pytestmark = pytest.mark.outages
+
+PARTITIONS = 6
+STEPS = 4
+JSON = {"Content-Type": "application/json"}
+COMMAND = [sys.executable, "-c", "from worker.cli.commands.app import main; main()"]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A cluster with a worker and a gateway."""
+
+    cluster: Cluster
+    redis: Redis
+    worker: RunningWorker
+    gateway: Gateway
+    http: httpx.Client
+
+    def submit(self, first: int, count: int) -> None:
+        """Submit goals over HTTP, each again until it is accepted."""
+        for number in range(first, first + count):
+            wait_until(lambda body=goal(number): self._post(body), 60, "goal accepted")
+
+    def _post(self, body: bytes) -> bool:
+        answer = self.http.post("/v1/goals", content=body, headers=JSON)
+        assert answer.is_success or answer.status_code == httpx.codes.SERVICE_UNAVAILABLE, answer.text
+        return answer.is_success
+
+    def plan_of(self, number: int) -> str | None:
+        """Return the plan of a goal; None while it has none, or its record cannot be read."""
+        with suppress(RedisError):
+            found = queries.goal(self.redis, goal_id(number))
+            return found.plan_id if found and found.verdict == "PLANNED" else None
+        return None
+
+    def state(self, plan_id: str) -> str:
+        """Return the state of a plan; empty while it cannot be read."""
+        with suppress(RedisError):
+            found: Any = self.redis.hget(home(plan_id).plan(plan_id).plan, "state")
+            return found.decode() if found else ""
+        return ""
+
+    def have_ended(self, first: int, count: int) -> bool:
+        """Return whether these goals have plans that completed."""
+        plans = [self.plan_of(number) for number in range(first, first + count)]
+        return all(plan and self.state(plan) == "COMPLETED" for plan in plans)
+
+    def check(self, first: int, count: int) -> None:
+        """Check that these goals have one plan each, in which each step was done by its first attempt."""
+        plans = [self.plan_of(number) for number in range(first, first + count)]
+        assert None not in plans
+        assert len(set(plans)) == count
+        for plan in plans:
+            assert plan
+            found: Any = self.redis.hvals(home(plan).plan(plan).status)
+            done = Counter((status.state, status.attempt) for status in map(StepStatus.decode, found))
+            assert done == {("DONE", 1): STEPS}, plan
+
+
+def goal(number: int) -> bytes:
+    return fleet.goal(number, STEPS)
+
+
+def goal_id(number: int) -> str:
+    return f"bench-{STEPS}-{number}"
+
+
+def home(plan_id: str) -> Partition:
+    return Partition(partition_of(plan_id, PARTITIONS))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path / "cluster") as made:
+        yield made
+
+
+@pytest.fixture
+def site(cluster: Cluster, tmp_path: Path) -> Iterator[Site]:
+    environment = {"PLANNER_PARTITIONS": str(PARTITIONS), "PLANNER_REDIS_URL": cluster.url}
+    log = tmp_path / "worker.log"
+    with (
+        embedded_server.valkey(tmp_path / "broker") as broker,
+        running_worker(cluster.url, log, "prefork", PLANNER_BROKER_URL=broker, **environment) as worker,
+        running_gateway(cluster.url, partitions=PARTITIONS, may_fail=True) as gateway,
+        cluster.client() as redis,
+        HttpFleet(gateway.client(Right.CONTROLLER, queues=("default",))),
+    ):
+        yield Site(cluster, redis, worker, gateway, gateway.client(Right.PRODUCER, Right.VIEWER))
+
+
+def planner(url: str, *words: str) -> Any:
+    """Run a command of the planner; return what it says as JSON."""
+    environment = {"PLANNER_REDIS_URL": url, "PLANNER_PARTITIONS": str(PARTITIONS), "PATH": "/usr/bin:/bin"}
+    command = [*COMMAND, *words, "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr.decode() + done.stdout.decode()
+    return json.loads(done.stdout)
+
+
+def test_plans_of_all_partitions_end(site: Site) -> None:
+    site.submit(0, 30)
+
+    wait_until(lambda: site.have_ended(0, 30), 90, "plans end")
+
+    site.check(0, 30)
+    plans = [site.plan_of(number) for number in range(30)]
+    assert {partition_of(plan, PARTITIONS) for plan in plans if plan} == set(range(PARTITIONS))
+    servers = {site.cluster.master_of(Partition(number).plans).port for number in range(PARTITIONS)}
+    assert len(servers) == 3
+    assert planner(site.cluster.url, "show", str(plans[0]))["state"] == "COMPLETED"
+    assert len(planner(site.cluster.url, "plans", "--limit", "100")) == 30
+    assert planner(site.cluster.url, "queues")
+    assert site.http.get(f"/v1/plans/{plans[1]}").json()["state"] == "COMPLETED"
+    assert site.worker.logged("store away") == []
+
+
+def test_a_master_that_dies_loses_no_step(site: Site) -> None:
+    site.submit(0, 20)
+    wait_until(lambda: any(site.state(str(site.plan_of(number))) for number in range(20)), 60, "some plans are made")
+
+    site.cluster.master_of(Partition(0).plans).kill()
+    site.submit(20, 20)
+
+    wait_until(lambda: site.have_ended(0, 40), 120, "plans end")
+    site.check(0, 40)
+    wait_until(lambda: site.worker.logged("store back"), 60, "every thread has found the next master")

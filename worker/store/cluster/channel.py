@@ -1,0 +1,234 @@
+"""What looks like one connection to a cluster: it sends each command to the server of its slot.
+
+Replies come in the order of the commands. Nothing is ever sent twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from redis.backoff import NoBackoff
+from redis.connection import Connection
+from redis.exceptions import ClusterCrossSlotError, RedisError
+from redis.exceptions import ConnectionError as NoConnection
+from redis.exceptions import TimeoutError as TookTooLong
+from redis.retry import Retry
+
+from worker.settings.cluster import Address
+from worker.store.cluster import commands
+from worker.store.cluster.commands import NOWHERE, Command, Divided, Part
+from worker.store.cluster.obstacles import MOVING, SlotMoved
+
+if TYPE_CHECKING:
+    from worker.store.cluster.client import ClusterPool
+
+LOST = (NoConnection, TookTooLong, OSError)
+LOOK_S = 0.05  # between looks at streams of several slots
+
+
+class Owed(NamedTuple):
+    """A reply that is to be read: from where, and how it is made of what they say."""
+
+    places: Sequence[Address]
+    join: Callable[[Sequence[Any]], Any] | None = None  # None: the only reply
+    bears: bool = False  # a server that is away is left out
+    again: Command | None = None  # a read that is repeated until news come
+    until: float = 0.0
+
+
+class Channel:
+    """Several connections, one for each server that its commands concern; they are taken from a pool as needed."""
+
+    retry = Retry(NoBackoff(), 0)
+    db = 0
+    host = port = None
+
+    def __init__(self, pool: ClusterPool) -> None:
+        self._pool = pool
+        self._topology = pool.topology
+        self._lines: dict[Address, Connection] = {}
+        self._unread: dict[Address, int] = {}
+        self._lost: dict[Address, Exception] = {}
+        self._owed: deque[Owed] = deque()
+
+    # sending
+
+    def pack_command(self, *command: Any) -> list[Command]:
+        """Return a command, which is encoded when its server is known."""
+        return [command]
+
+    def pack_commands(self, found: Iterable[Command]) -> list[Command]:
+        """Return commands, which are encoded when their servers are known."""
+        return list(found)
+
+    def send_command(self, *command: Any, **_: Any) -> None:
+        """Send one command."""
+        self.send_packed_command([command])
+
+    def send_packed_command(self, found: Sequence[Command], **_: Any) -> None:
+        """Send commands, those of one server together. A server that is away is reported by its replies."""
+        self._topology.refresh()
+        words = [commands.words_of(command) for command in found]
+        if words and words[0][0] == "MULTI":
+            outgoing = self._transaction(words)
+        else:
+            outgoing = self._separate(words)
+        for address, its in outgoing.items():
+            self._send(address, its)
+
+    def _transaction(self, words: Sequence[Command]) -> dict[Address, list[Command]]:
+        slots = {at for at in map(commands.one_slot, words) if at is not None}
+        if len(slots) > 1:
+            raise ClusterCrossSlotError("CROSSSLOT The keys of a transaction are in several slots.")
+        address = self._topology.of(slots.pop()) if slots else self._topology.any()
+        self._owed.extend(Owed((address,)) for _ in words)
+        return {address: [commands.guarded(command) for command in words]}
+
+    def _separate(self, words: Sequence[Command]) -> dict[Address, list[Command]]:
+        outgoing: dict[Address, list[Command]] = {}
+        for command in words:
+            owed, parts = self._route(command, next(iter(outgoing), None))
+            for address, part in parts:
+                outgoing.setdefault(address, []).append(commands.guarded(part))
+            self._owed.append(owed)
+        return outgoing
+
+    def _route(self, command: Command, near: Address | None) -> tuple[Owed, list[tuple[Address, Command]]]:
+        """Return what a command's reply will be, and the commands for servers; `near` is one that gets others."""
+        servers = self._topology.servers
+        if command[0] in commands.ALL:
+            owed = Owed(servers, commands.join_all(command), bears=True)
+            return owed, [(address, command) for address in servers]
+        if command[0] == "SCAN":
+            number, part = commands.scan_at(command, len(servers))
+            join = partial(commands.scan_on, number, len(servers))
+            return Owed((servers[number],), join), [(servers[number], part)]
+        if divided := commands.divide(command):
+            return self._divided(command, divided)
+        at = commands.one_slot(command)
+        address = self._topology.of(at) if at is not None else self._held() or near or self._topology.any()
+        return Owed((address,)), [(address, command)]
+
+    def _held(self) -> Address | None:
+        """Return the server of the only connection, for commands about it such as UNWATCH."""
+        return next(iter(self._lines)) if len(self._lines) == 1 else None
+
+    def _divided(self, command: Command, divided: Divided) -> tuple[Owed, list[tuple[Address, Command]]]:
+        wait_ms, parts = _without_block(divided.parts)
+        places = [(self._topology.of(part.slot), part.command) for part in parts]
+        again, until = (command, time.monotonic() + wait_ms / 1000) if wait_ms is not None else (None, 0.0)
+        return Owed([address for address, _ in places], divided.join, divided.bears, again, until), places
+
+    def _send(self, address: Address, its: Sequence[Command]) -> None:
+        self._unread[address] = self._unread.get(address, 0) + len(its)
+        if address in self._lost:
+            return
+        try:
+            line = self._lines.get(address)
+            if line is None:
+                line = self._lines[address] = self._pool.line(address)
+            line.send_packed_command(line.pack_commands(its), check_health=False)
+        except LOST as error:
+            self._lose(address, error)
+
+    def _lose(self, address: Address, error: Exception) -> None:
+        self._lost[address] = error
+        self._topology.lose(address)
+
+    # receiving
+
+    def read_response(self, **_: Any) -> Any:
+        """Return the next reply. Raises NoConnection if a server is away or does not serve the slot."""
+        owed = self._owed.popleft()
+        if owed.join is None:
+            return self._read(owed.places[0])
+        replies: list[Any] = []
+        borne: list[Exception] = []
+        refused: list[Exception] = []
+        for address in owed.places:  # all are read, whatever one says
+            try:
+                replies.append(self._read(address))
+            except (RedisError, OSError) as error:
+                (borne if owed.bears and isinstance(error, LOST) else refused).append(error)
+                replies.append(NOWHERE)
+        if refused or len(borne) == len(replies):
+            raise (refused or borne)[0]
+        found = owed.join(replies)
+        return self._look_again(owed) if owed.again and not found else found
+
+    def _look_again(self, owed: Owed) -> Any:
+        """Repeat a read of several slots that found nothing, until its time is over."""
+        left = owed.until - time.monotonic()
+        if left <= 0:
+            return None
+        time.sleep(min(LOOK_S, left))
+        self.send_packed_command([owed.again])
+        self._owed.append(self._owed.pop()._replace(until=owed.until))
+        return self.read_response()
+
+    def _read(self, address: Address) -> Any:
+        self._unread[address] -= 1
+        if lost := self._lost.get(address):
+            raise type(lost)(*lost.args) if isinstance(lost, RedisError) else NoConnection(str(lost))
+        try:
+            return self._lines[address].read_response()
+        except MOVING as error:
+            self._topology.doubt(has_moved=True)
+            raise SlotMoved(f"{address.host}:{address.port}: {type(error).__name__}: {error}") from error
+        except LOST as error:
+            self._lose(address, error)
+            raise
+
+    def can_read(self, timeout: float = 0) -> bool:
+        """Return whether the next reply begins within `timeout` seconds. Raises NoConnection."""
+        if not self._owed:
+            return False
+        address = self._owed[0].places[0]
+        if address in self._lost or self._owed[0].again:
+            return True
+        try:
+            return bool(self._lines[address].can_read(timeout))
+        except LOST as error:
+            self._lose(address, error)
+            raise
+
+    # the rest of a connection
+
+    def connect(self) -> None:
+        """Do nothing: each server is connected when it is needed."""
+
+    def should_reconnect(self) -> bool:
+        """Return False: the pool looks at each connection."""
+        return False
+
+    def disconnect(self, *_: Any) -> None:
+        """Close the connections that owe replies, or are lost."""
+        for address, line in self._lines.items():
+            if self._unread.get(address) or address in self._lost:
+                line.disconnect()
+        self._owed.clear()
+        self._unread.clear()
+        self._lost.clear()
+
+    def give_back(self) -> None:
+        """Return all connections to their pools."""
+        self.disconnect()
+        for address, line in self._lines.items():
+            self._pool.take_back(address, line)
+        self._lines.clear()
+
+
+def _without_block(parts: Sequence[Part]) -> tuple[float | None, Sequence[Part]]:
+    """Return for how many ms a read waits, None if it does not, and its parts without waiting."""
+    words = parts[0].command
+    if words[0] not in commands.READS:
+        return None, parts
+    at = next((place for place, word in enumerate(words) if word in ("BLOCK", b"BLOCK")), None)
+    if at is None:
+        return None, parts
+    wait = float(words[at + 1])
+    return wait or float("inf"), [Part(slot, (*command[:at], *command[at + 2 :])) for slot, command in parts]

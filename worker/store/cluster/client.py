@@ -1,0 +1,125 @@
+"""A client of a cluster that is used like one of a single server."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from redis import Redis
+from redis.client import Pipeline
+from redis.connection import Connection, ConnectionPool, SSLConnection
+from redis.exceptions import RedisError, ResponseError
+
+from worker.settings import cluster
+from worker.settings.cluster import Address
+from worker.store.cluster.channel import LOST, Channel
+from worker.store.cluster.topology import Topology, topology
+
+
+class ClusterPool:
+    """The connections of one client to all servers of a cluster. Each use of it is a channel."""
+
+    def __init__(self, url: str, note_connection: Callable[[Connection | None], None] | None, **options: Any) -> None:
+        self.topology: Topology = topology(url)
+        login = cluster.login(url)
+        self._class = SSLConnection if login.pop("ssl", False) else Connection
+        self.connection_kwargs: dict[str, Any] = {**options, **login, "redis_connect_func": note_connection}
+        self._note_connection = note_connection
+        self._pools: dict[Address, ConnectionPool] = {}
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._version = self.topology.version
+
+    def get_connection(self, *_: Any, **__: Any) -> Channel:
+        """Return a new channel, which connects to nothing yet."""
+        if self._version != self.topology.version:
+            if self._version and self._note_connection:
+                self._note_connection(None)  # the slots have other servers, although no connection is new
+            self._version = self.topology.version
+        return Channel(self)
+
+    def release(self, channel: Channel) -> None:
+        """Take the connections of a channel back."""
+        channel.give_back()
+
+    def line(self, address: Address) -> Connection:
+        """Return a connection to one server. Raises NoConnection."""
+        found: Connection = self._pool(address).get_connection()
+        return found
+
+    def take_back(self, address: Address, line: Connection) -> None:
+        """Take a connection to one server back."""
+        self._pool(address).release(line)
+
+    def pack(self, commands: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+        """Return commands as a channel takes them: they are encoded when their servers are known."""
+        return commands
+
+    def get_encoder(self) -> Any:
+        """Return the encoder of values."""
+        return ConnectionPool(**self.connection_kwargs).get_encoder()
+
+    def get_protocol(self) -> Any:
+        """Return the version of the protocol."""
+        return self.connection_kwargs.get("protocol")
+
+    def disconnect(self, *_: Any) -> None:
+        """Close all connections."""
+        with self._lock:
+            for pool in self._pools.values():
+                pool.disconnect()
+
+    def _pool(self, address: Address) -> ConnectionPool:
+        with self._lock:
+            if address not in self._pools:
+                host, port = address
+                self._pools[address] = ConnectionPool(self._class, host=host, port=port, **self.connection_kwargs)
+            return self._pools[address]
+
+
+class ClusterPipeline(Pipeline):
+    """A pipeline to several servers; a transaction is one of a single slot.
+
+    With `raise_on_error=False` the replies of a server that is away are errors, and the others are as usual.
+    """
+
+    def _himport_prepare_pipeline(self, conn: Any, commands: Any) -> None:
+        """Do nothing: no such command is used."""
+
+    def _execute_pipeline(self, connection: Any, commands: Any, raise_on_error: bool) -> list[Any]:  # noqa: FBT001
+        connection.send_packed_command([args for args, _ in commands])
+        replies: list[Any] = []
+        for args, options in commands:
+            try:
+                replies.append(self.parse_response(connection, args[0], **options))
+            except (ResponseError, *LOST) as error:
+                replies.append(error)
+        if raise_on_error:
+            for place, reply in enumerate(replies):
+                if isinstance(reply, RedisError | OSError):
+                    self.annotate_exception(reply, place + 1, commands[place][0])
+                    raise reply
+        return replies
+
+
+class ClusterClient(Redis):
+    """A client that sends each command to the server of its first key's slot.
+
+    What a cluster refuses because a slot moves or is down is an error of a lost connection.
+    """
+
+    def pipeline(self, transaction: bool = True, shard_hint: Any = None) -> ClusterPipeline:  # noqa: FBT001, FBT002
+        """Return a pipeline; see ClusterPipeline."""
+        return ClusterPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.connection_pool.disconnect()
+
+
+def connect(url: str, *, redis_connect_func: Callable[..., None] | None = None, **options: Any) -> ClusterClient:
+    """Return a client of a cluster, with the options of a client of a single server."""
+    pool: Any = ClusterPool(url, redis_connect_func, **options)
+    return ClusterClient(connection_pool=pool)
