@@ -61,7 +61,8 @@ def celery_settings(url: str) -> dict[str, Any]:
 
 
 NO_BROKER = (
-    "PLANNER_BROKER_URL: PLANNER_REDIS_URL names a cluster, which Celery cannot use as its broker: name a single server."
+    "PLANNER_BROKER_URL is missing: PLANNER_REDIS_URL names a cluster, which Celery cannot use as its broker. "
+    "Name a single server."
 )
 
 try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from schemas import codec
 from schemas.api_key import Right
 from schemas.stored import StepStatus
 from tests.bench import fleet
@@ -27,7 +26,6 @@ from tests.support.cluster import Cluster
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.http_fleet import HttpFleet
 from worker.host import embedded_server
-from worker.settings.settings import Settings
 from worker.store import queries
 from worker.store.keys import Partition, partition_of
 
@@ -52,7 +50,7 @@ class Site:
     def submit(self, first: int, count: int) -> None:
         """Submit goals over HTTP, each again until it is accepted."""
         for number in range(first, first + count):
-            wait_until(lambda body=goal(number): self._post(body), 60, "goal accepted")
+            wait_until(partial(self._post, goal(number)), 60, "goal accepted")
 
     def _post(self, body: bytes) -> bool:
         answer = self.http.post("/v1/goals", content=body, headers=JSON)

@@ -139,7 +139,7 @@ class Cluster:
     def _follows(self, node: Node) -> bool:
         with node.client() as client:
             info: Any = client.info("replication")
-        return info.get("master_link_status") == "up"
+        return bool(info.get("master_link_status") == "up")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stack.close()

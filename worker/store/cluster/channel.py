@@ -73,11 +73,8 @@ class Channel:
         """Send commands, those of one server together. A server that is away is reported by its replies."""
         self._topology.refresh()
         words = [commands.words_of(command) for command in found]
-        if words and words[0][0] == "MULTI":
-            outgoing = self._transaction(words)
-        else:
-            outgoing = self._separate(words)
-        for address, its in outgoing.items():
+        is_whole = words and words[0][0] == "MULTI"
+        for address, its in (self._transaction(words) if is_whole else self._separate(words)).items():
             self._send(address, its)
 
     def _transaction(self, words: Sequence[Command]) -> dict[Address, list[Command]]:
@@ -158,16 +155,16 @@ class Channel:
         if refused or len(borne) == len(replies):
             raise (refused or borne)[0]
         found = owed.join(replies)
-        return self._look_again(owed) if owed.again and not found else found
+        return self._look_again(owed.again, owed.until) if owed.again and not found else found
 
-    def _look_again(self, owed: Owed) -> Any:
+    def _look_again(self, command: Command, until: float) -> Any:
         """Repeat a read of several slots that found nothing, until its time is over."""
-        left = owed.until - time.monotonic()
+        left = until - time.monotonic()
         if left <= 0:
             return None
         time.sleep(min(LOOK_S, left))
-        self.send_packed_command([owed.again])
-        self._owed.append(self._owed.pop()._replace(until=owed.until))
+        self.send_packed_command([command])
+        self._owed.append(self._owed.pop()._replace(until=until))
         return self.read_response()
 
     def _read(self, address: Address) -> Any:

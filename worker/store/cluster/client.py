@@ -88,18 +88,18 @@ class ClusterPipeline(Pipeline):
     def _himport_prepare_pipeline(self, conn: Any, commands: Any) -> None:
         """Do nothing: no such command is used."""
 
-    def _execute_pipeline(self, connection: Any, commands: Any, raise_on_error: bool) -> list[Any]:  # noqa: FBT001
+    def _execute_pipeline(self, connection: Any, commands: Any, raise_on_error: bool) -> list[Any]:
         connection.send_packed_command([args for args, _ in commands])
         replies: list[Any] = []
         for args, options in commands:
             try:
-                replies.append(self.parse_response(connection, args[0], **options))
+                replies.append(self.parse_response(connection, args[0], **options))  # type: ignore[no-untyped-call]
             except (ResponseError, *LOST) as error:
                 replies.append(error)
         if raise_on_error:
             for place, reply in enumerate(replies):
                 if isinstance(reply, RedisError | OSError):
-                    self.annotate_exception(reply, place + 1, commands[place][0])
+                    self.annotate_exception(reply, place + 1, commands[place][0])  # type: ignore[no-untyped-call]
                     raise reply
         return replies
 
@@ -110,7 +110,7 @@ class ClusterClient(Redis):
     What a cluster refuses because a slot moves or is down is an error of a lost connection.
     """
 
-    def pipeline(self, transaction: bool = True, shard_hint: Any = None) -> ClusterPipeline:  # noqa: FBT001, FBT002
+    def pipeline(self, transaction: bool = True, shard_hint: Any = None) -> ClusterPipeline:
         """Return a pipeline; see ClusterPipeline."""
         return ClusterPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
 

@@ -20,4 +20,6 @@ class NoCluster(RefusedRedis):
 
     def __init__(self, address: Address) -> None:
         where = f"{address.host}:{address.port}"
-        super().__init__("wrong_settings", f"{where} is a single server and no cluster: set PLANNER_REDIS_URL=redis://{where}.")
+        super().__init__(
+            "wrong_settings", f"{where} is a single server and no cluster: set PLANNER_REDIS_URL=redis://{where}."
+        )
