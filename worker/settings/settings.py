@@ -55,7 +55,9 @@ class ServiceSettings(FromEnvironment):
     oidc_audience: str | None = Field(
         default=None, description="the audience that such a job asks for; PLANNER_URL unless set"
     )
-    broker_url: RedisUrl | None = Field(default=None, description="Celery's broker; the same server unless set, and required with a cluster")
+    broker_url: RedisUrl | None = Field(
+        default=None, description="Celery's broker; the same server unless set, and required with a cluster"
+    )
     partitions: int = Field(default=1, ge=1, le=256, description="partitions of plans and outcomes")
     max_goal_bytes: int = Field(default=MAX_GOAL_WITH_STEPS_BYTES, ge=1024, description="largest goal with steps")
     max_failures: int = Field(default=5, ge=1, description="decisions about an entry that may fail before it is dead")

@@ -1,4 +1,4 @@
-"""What looks like one connection to a cluster: it sends each command to the server of its slot.
+"""Looks like one connection to a cluster: it sends each command to the server of its slot.
 
 Replies come in the order of the commands. Nothing is ever sent twice.
 """
@@ -31,7 +31,7 @@ LOOK_S = 0.05  # between looks at streams of several slots
 
 
 class Owed(NamedTuple):
-    """A reply that is to be read: from where, and how it is made of what they say."""
+    """A reply that is to be read: its servers, and how their replies are joined."""
 
     places: Sequence[Address]
     join: Callable[[Sequence[Any]], Any] | None = None  # None: the only reply
@@ -95,7 +95,7 @@ class Channel:
         return outgoing
 
     def _route(self, command: Command, near: Address | None) -> tuple[Owed, list[tuple[Address, Command]]]:
-        """Return what a command's reply will be, and the commands for servers; `near` is one that gets others."""
+        """Return the reply that a command will have, and the commands for servers; `near` is one that gets others."""
         servers = self._topology.servers
         if command[0] in commands.ALL:
             owed = Owed(servers, commands.join_all(command), bears=True)

@@ -107,7 +107,7 @@ class ClusterPipeline(Pipeline):
 class ClusterClient(Redis):
     """A client that sends each command to the server of its first key's slot.
 
-    What a cluster refuses because a slot moves or is down is an error of a lost connection.
+    A refusal because a slot moves or is down is an error of a lost connection.
     """
 
     def pipeline(self, transaction: bool = True, shard_hint: Any = None) -> ClusterPipeline:

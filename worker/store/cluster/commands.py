@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
 
 class Divided(NamedTuple):
-    """A command in parts; `join` makes one reply of theirs, in which NOWHERE is that of a server that is away.
+    """A command in parts; `join` makes one reply of theirs; NOWHERE replaces that of a server that is away.
 
     Unless `bears`, a server that is away is an error.
     """
@@ -258,7 +258,7 @@ def _absent(key: Any) -> str:
 
 
 def join_all(command: Command) -> Callable[[Sequence[Any]], Any]:
-    """Return what makes one reply of those of all servers that are there."""
+    """Return the function that makes one reply of those of all servers that are there."""
     join = JOINED.get(command[0], operator.itemgetter(0))
     if command[:2] == ("FUNCTION", "LIST"):
         join = partial(min, key=len)  # one that lacks some is to get all
@@ -266,7 +266,7 @@ def join_all(command: Command) -> Callable[[Sequence[Any]], Any]:
 
 
 def _fullest(replies: Sequence[bytes]) -> bytes:
-    """Return the INFO of the server that is the least safe, then of the one whose memory is the fullest."""
+    """Return the INFO of the server that is the least safe, then of the one with the fullest memory."""
     return max(replies, key=lambda reply: (*_unsafe(reply), _share(reply)))
 
 

@@ -1,4 +1,4 @@
-"""What a cluster refuses, as an error of a lost connection; and a server without a cluster."""
+"""The refusals of a cluster, as an error of a lost connection; and a server without a cluster."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def slot_of(key: bytes) -> int:
 class Topology:
     """The slots of one cluster, for all threads of a process.
 
-    It is read again after an error that says that it has changed, and after a lost connection.
+    It is read again after an error that reports a change, and after a lost connection.
     """
 
     def __init__(self, url: str) -> None:
@@ -50,7 +50,7 @@ class Topology:
         self.version = 0  # is raised by each change
 
     def doubt(self, *, has_moved: bool = False) -> None:
-        """Have the slots read again before the next command, at once if a server said that one has moved."""
+        """Have the slots read again before the next command, at once if a server reported a move."""
         self._is_old = True
         if has_moved:
             self._asked = -AGAIN_S
