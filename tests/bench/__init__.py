@@ -12,6 +12,7 @@ from tests.bench import (
     doors,
     effects,
     event_readers,
+    fleet,
     heartbeats,
     idle,
     latency,
@@ -32,7 +33,7 @@ class Measurement:
     """What is measured: on which server, with which pool of workers, how much, and how often.
 
     A brief one leaves out all but the goals and outcomes of many plans in flight. An idle one measures a worker to
-    which nothing comes, and one plan in flight.
+    which nothing comes, and one plan in flight. One of the doors measures a gateway alone.
     """
 
     server: str = servers.EMBEDDED
@@ -42,6 +43,7 @@ class Measurement:
     runs: int = 1
     is_brief: bool = False
     is_idle: bool = False
+    is_of_doors: bool = False
     appendfsync: str | None = None
 
 
@@ -57,8 +59,26 @@ def measure(wanted: Measurement, say: Say) -> Report:
         for number in range(wanted.runs):
             if wanted.runs > 1:
                 say(f"Run {number + 1} of {wanted.runs}")
-            runs.append(_brief(site) if wanted.is_brief else _idle(site) if wanted.is_idle else _full(site))
+            runs.append(_run(wanted, site))
         return Report(servers.describe(client, wanted.preload), runs)
+
+
+def _run(wanted: Measurement, site: Site) -> dict[str, float]:
+    if wanted.is_brief:
+        return _brief(site)
+    if wanted.is_idle:
+        return _idle(site)
+    return _of_doors(site) if wanted.is_of_doors else _full(site)
+
+
+def _of_doors(site: Site) -> dict[str, float]:
+    site.client.flushdb()
+    with site.workers():
+        site.submit_new(site.sizes.warm_up, site.sizes.steps)
+        fleet.work(site.client, site.sizes.warm_up * site.sizes.steps)
+        with gateway(site.client, site.url) as door:
+            site.say("Goals, claims and outcomes over HTTP")
+            return doors.rates(site.client, door)
 
 
 def _brief(site: Site) -> dict[str, float]:

@@ -29,7 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     sizes = Sizes(plans=asked.plans, steps=asked.steps)
     measurement = Measurement(
-        asked.server, asked.preload, asked.pool, sizes, asked.runs, asked.brief, asked.idle, asked.appendfsync
+        asked.server,
+        asked.preload,
+        asked.pool,
+        sizes,
+        asked.runs,
+        is_brief=asked.brief,
+        is_idle=asked.idle,
+        is_of_doors=asked.doors,
+        appendfsync=asked.appendfsync,
     )
     try:
         report = measure(measurement, Terminal(stderr=True).print)
@@ -53,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=_at_least(1), default=1, help="how often everything is measured (1)")
     parser.add_argument("--brief", action="store_true", help="only the goals and outcomes of many plans")
     parser.add_argument("--idle", action="store_true", help="only a worker to which nothing comes, and its latency")
+    parser.add_argument("--doors", action="store_true", help="only goals, claims and outcomes over HTTP")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

@@ -12,11 +12,12 @@ import httpx
 from redis import Redis
 
 from schemas import codec
-from tests.bench import fleet
+from tests.bench import cpu, fleet
 from tests.bench.gateway import RunningGateway
 from worker.store import keys
 
 CALLERS = 8
+WARM_UP = 40  # goals
 GOALS, STEPS = 400, 10
 AT_ONCE = 100  # steps of a claim, and outcomes of a request
 PINGS = 300
@@ -24,25 +25,35 @@ JSON = {"Content-Type": "application/json"}
 
 
 def rates(client: Redis, at: RunningGateway) -> dict[str, float]:
-    """Measure goals and outcomes a second, and an outcome's way to the claim of the next step."""
+    """Measure goals and outcomes a second, the gateway's CPU for each, and an outcome's way to the next step's claim.
+
+    The rates measure the client as well, which shares the cores; the CPU is the gateway's alone.
+    """
     headers = {"Authorization": f"Bearer {at.token}"}
     with (
         httpx.Client(base_url=f"http://127.0.0.1:{at.port}", headers=headers, timeout=60) as http,
         ThreadPoolExecutor(CALLERS) as callers,
     ):
         planned = client.zcard(fleet.HOME.plans)
-        begin = time.perf_counter()
+        for number in range(WARM_UP):  # what is imported when it is first needed belongs to none
+            _send(http, 50_000 + number, STEPS).raise_for_status()
+        before, begin = cpu.usage(client, at.pid), time.perf_counter()
         for answer in callers.map(lambda number: _send(http, 60_000 + number, STEPS), range(GOALS)):
             answer.raise_for_status()
         goals = GOALS / (time.perf_counter() - begin)
-        fleet.wait_for(lambda: client.zcard(fleet.HOME.plans) == planned + GOALS and not client.xlen(keys.GOALS))
-        begin = time.perf_counter()
+        of_goal = cpu.usage(client, at.pid).us_each(before, GOALS)
+        made = planned + WARM_UP + GOALS
+        fleet.wait_for(lambda: client.zcard(fleet.HOME.plans) == made and not client.xlen(keys.GOALS))
+        before, begin = cpu.usage(client, at.pid), time.perf_counter()
         done = sum(callers.map(lambda number: _work(http, f"bench-{number}"), range(CALLERS)))
         fleet.wait_for(lambda: not client.xlen(fleet.HOME.outcomes))
         outcomes = done / (time.perf_counter() - begin - 1)  # the last claim waits for a second
+        of_outcome = cpu.usage(client, at.pid).us_each(before, done)
         _send(http, 70_000, PINGS).raise_for_status()
         pings = list(_pings(http))
     return {
+        "gateway_cpu_us": of_goal["worker_cpu_us"],
+        "gateway_outcome_cpu_us": of_outcome["worker_cpu_us"],
         "http_goals_per_s": goals,
         "http_outcomes_per_s": outcomes,
         "http_latency_p50_ms": median(pings),

@@ -9,7 +9,6 @@ has to be quiet.
 from __future__ import annotations
 
 import argparse
-import gc
 import signal
 import sys
 import tempfile
@@ -26,7 +25,8 @@ from redis import Redis
 from schemas import codec
 from tests.bench import fleet, plan_sizes, servers
 from tests.bench.fleet import Fleet
-from worker.process.container import COLLECT_SELDOM, Container
+from worker.host.garbage import collect_seldom
+from worker.process.container import Container
 from worker.settings.settings import Settings
 from worker.store import clients, deployment, functions, keys
 from worker.streams.inbox import Inbox
@@ -197,8 +197,7 @@ def main() -> None:
     parser.add_argument("--beside", type=int, default=0, metavar="N", help="once more, beside N live plans")
     parser.add_argument("--json", action="store_true", help="figures for scripts, by module too")
     asked = parser.parse_args()
-    gc.freeze()  # as a worker does
-    gc.set_threshold(*COLLECT_SELDOM)
+    collect_seldom()  # as a worker does
     figures: dict[str, Any] = {"alone": measure()}
     if asked.beside:
         figures |= {"live": asked.beside, "beside": measure(asked.beside)}

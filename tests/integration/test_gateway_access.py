@@ -11,8 +11,11 @@ from redis import Redis
 
 from schemas.api_key import ApiKey
 from schemas.goal import Goal
-from worker.gateway.access import Producer
+from tests.conftest import wait_until
+from worker.gateway.access import Access, Credentials, Producer, caller_at_hand, callers_of
 from worker.gateway.app import create_app
+from worker.gateway.known_keys import LASTS_S, KnownKeys
+from worker.gateway.problems import Refusal
 from worker.settings.settings import Settings
 from worker.store import api_keys
 from worker.store.clients import connect
@@ -61,7 +64,47 @@ def test_who_shows_no_good_key_stays_out(gateway: TestClient, client: Redis) -> 
     refused = gateway.post("/test/goals", json={"goal": "x"}, headers={"Authorization": f"Basic {good}"})
     assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
     api_keys.revoke(client, good.split("_")[1])
-    assert post(gateway, good) == (401, "wrong_key")
+    wait_until(lambda: post(gateway, good) == (401, "wrong_key"), what="the revoked key is forgotten")
+
+
+def test_a_key_counts_for_a_second_after_it_is_revoked_and_its_look_counts_from_its_beginning(client: Redis) -> None:
+    now = [1000.0]
+    known = KnownKeys(lambda: now[0])
+    shown = Credentials(token(client, "producer"))
+    assert caller_at_hand(client, known, shown) is None
+
+    (found,) = callers_of(client, known, [shown])
+    api_keys.revoke(client, shown.token.split("_")[1])
+    now[0] += LASTS_S * 0.99
+    at_hand = caller_at_hand(client, known, shown)
+    (looked_up,) = callers_of(client, known, [shown])
+    now[0] += LASTS_S * 0.01
+    over = caller_at_hand(client, known, shown)
+    (refused,) = callers_of(client, known, [shown])
+
+    assert isinstance(found, Access)
+    assert isinstance(at_hand, Access)
+    assert isinstance(looked_up, Access)
+    assert found.key == at_hand.key == looked_up.key
+    assert over is None
+    assert isinstance(refused, Refusal)
+    assert refused.problem.code == "wrong_key"
+
+
+def test_neither_a_wrong_secret_nor_a_limited_rate_is_at_hand(client: Redis) -> None:
+    known = KnownKeys()
+    good, limited = token(client, "producer"), token(client, "producer", rate="2/m")
+    asked = [Credentials(each) for each in (good, good[:-1], limited, limited, limited)]
+
+    answers = callers_of(client, known, asked)
+
+    codes = [each.problem.code if isinstance(each, Refusal) else "" for each in answers]
+    assert codes == ["", "wrong_key", "", "", "rate_limited"]
+    assert [bool(caller_at_hand(client, known, each)) for each in asked[:3]] == [True, False, False]
+    assert caller_at_hand(client, known, Credentials(limited, counts=False))  # inside of a call that has counted
+    (still,) = callers_of(client, known, [Credentials(limited)])
+    assert isinstance(still, Refusal)
+    assert still.problem.code == "rate_limited"
 
 
 def test_a_key_does_what_it_has_the_right_to(gateway: TestClient, client: Redis) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +20,7 @@ from worker.gateway.claiming import ClaimDesk
 from worker.gateway.cookies import session_in
 from worker.gateway.event_hub import EventHub
 from worker.gateway.key_checks import KeyChecks
+from worker.gateway.known_keys import KnownKeys
 from worker.gateway.problems import Refusal
 from worker.gateway.shares import Shares, kind_of
 from worker.render.result_reading import Results
@@ -50,7 +51,9 @@ class Context:
     results: Results = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "checks", KeyChecks(partial(callers_of, self.client)))
+        known = KnownKeys()
+        checks = KeyChecks(partial(callers_of, self.client, known), partial(caller_at_hand, self.client, known))
+        object.__setattr__(self, "checks", checks)
         object.__setattr__(self, "results", Results(self.client, self.partitions))
 
     @property
@@ -59,7 +62,7 @@ class Context:
         return self.settings.partitions
 
 
-def _context(request: Request) -> Context:
+async def _context(request: Request) -> Context:
     found: Context = request.app.state.context
     return found
 
@@ -175,19 +178,28 @@ class Credentials(NamedTuple):
 
 def caller_of(client: Redis, token: str) -> Access:
     """Return the caller with this token. Raises Refusal 401 for a wrong key, and 429 above the key's rate."""
-    (found,) = callers_of(client, [Credentials(token)])
+    (found,) = callers_of(client, KnownKeys(), [Credentials(token)])
     if isinstance(found, Refusal):
         raise found
     return found
 
 
-def callers_of(client: Redis, requests: Sequence[Credentials]) -> list[Access | Refusal]:
-    """Return the caller of each request, or its refusal, in three round trips to Redis for all of them."""
+def caller_at_hand(client: Redis, known: KnownKeys, asked: Credentials) -> Access | None:
+    """Return the caller with a known key; None if Redis has to be asked, for the key or for its rate."""
+    shown = None if asked.session else api_keys.read_token(asked.token)
+    key = known.find(shown) if shown else None
+    return Access(key, client, shown) if key and shown and not (asked.counts and key.rate) else None
+
+
+def callers_of(client: Redis, known: KnownKeys, requests: Sequence[Credentials]) -> list[Access | Refusal]:
+    """Return the caller of each request, or its refusal, in at most three round trips to Redis for all of them.
+
+    Keys that Redis is asked for are known afterwards.
+    """
     sessions = list({each.session for each in requests if each.session})
     signed_in = dict(zip(sessions, page_sessions.find_each(client, sessions), strict=True))
     shown = [signed_in[each.session] if each.session else api_keys.read_token(each.token) for each in requests]
-    there = list({each for each in shown if each})
-    found = dict(zip(there, api_keys.check_each(client, there), strict=True))
+    found = _keys_of(client, known, {each for each in shown if each})
     keys = [found[each] if each else None for each in shown]
     counted = [
         at for at, (each, key) in enumerate(zip(requests, keys, strict=True)) if each.counts and key and key.rate
@@ -204,6 +216,18 @@ def callers_of(client: Redis, requests: Sequence[Credentials]) -> list[Access | 
         else:
             answers.append(Access(key, client, of, each.session))
     return answers
+
+
+def _keys_of(client: Redis, known: KnownKeys, shown: Collection[api_keys.Shown]) -> dict[api_keys.Shown, ApiKey | None]:
+    """Return the key of each of these credentials; Redis is asked only for those that are not known."""
+    found = {each: known.find(each) for each in shown}
+    unknown = [each for each, key in found.items() if key is None]
+    looked_at = known.clock()
+    for each, key in zip(unknown, api_keys.check_each(client, unknown), strict=True):
+        found[each] = key
+        if key:
+            known.keep(each, key, looked_at)
+    return found
 
 
 def _shown(request: Request, given: HTTPAuthorizationCredentials | None) -> Credentials:
@@ -233,10 +257,13 @@ async def _caller(
 Caller = Annotated[Access, Depends(_caller)]
 
 
-def having(*rights: Right) -> Callable[[Access], Access]:
-    """Return a FastAPI dependency: a caller whose key has one of `rights`."""
+def having(*rights: Right) -> Callable[[Access], Coroutine[None, None, Access]]:
+    """Return a FastAPI dependency: a caller whose key has one of `rights`.
 
-    def _having(caller: Caller) -> Access:
+    It is asynchronous, because FastAPI gives each other dependency a thread.
+    """
+
+    async def _having(caller: Caller) -> Access:
         caller.demand(*rights)
         return caller
 

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from contextvars import ContextVar
+from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
@@ -50,6 +51,7 @@ failures = logging.getLogger("planner.gateway.failures")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ERRORS = 400  # the first status of refusals and failures
 UNSIGNED = ("/v1/token", WEBHOOKS)  # writes that show no key of ours
+MOST_NAMES = 64  # of hosts whose canonical spelling is kept
 REQUEST_ID = re.compile(r"[A-Za-z0-9][\w.:+/=-]{0,127}", re.ASCII)
 JSON = "application/json"
 CLOUD_EVENT = "application/cloudevents+json"
@@ -189,12 +191,13 @@ class Guard:
     def _is_behind_proxy(scope: Scope) -> bool:
         """Return whether a proxy ends TLS for this caller; a caller that uses a local name has no proxy."""
         state = getattr(scope.get("app"), "state", None)
-        host = _plain(_name(Headers(scope=scope).get("host", "")))
-        return bool(getattr(state, "is_behind_proxy", False)) and host not in LOOPBACK
+        if not getattr(state, "is_behind_proxy", False):
+            return False
+        return _plain_name(Headers(scope=scope).get("host", "")) not in LOOPBACK
 
     def _check_host(self, headers: Headers, path: str) -> None:
         host = headers.get("host", "")
-        if path not in HEALTH and _plain(_name(host)) not in self._hosts:
+        if path not in HEALTH and _plain_name(host) not in self._hosts:
             detail = f"No host {host!r} is served here; PLANNER_GATEWAY_HOSTS names those that are."
             raise Refusal("wrong_host", detail, 421)
 
@@ -250,6 +253,12 @@ def _name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or "" if "@" not in host and "/" not in host else ""
     except ValueError:
         return ""
+
+
+@lru_cache(MOST_NAMES)
+def _plain_name(host: str) -> str:
+    """Return the name in a `Host` header in its canonical spelling."""
+    return _plain(_name(host))
 
 
 def _plain(name: str) -> str:

@@ -1,4 +1,7 @@
-"""Looks up the callers of requests, for all waiting requests at once, so that a flood of them delays no others."""
+"""Looks up the callers of requests, for all waiting requests at once, so that a flood of them delays no others.
+
+A caller that is at hand is not looked up.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,29 @@ PATIENCE_S = 5.0  # of a request
 
 
 class KeyChecks(Generic[Asked, Caller]):
-    """Requests of a process whose callers are not known yet; `look_up` finds all their callers in a separate thread."""
+    """Requests of a process whose callers are not known yet; `look_up` finds all their callers in a separate thread.
 
-    def __init__(self, look_up: Callable[[list[Asked]], list[Caller | Refusal]]) -> None:
+    `at_hand` returns a caller without waiting, or None.
+    """
+
+    def __init__(
+        self,
+        look_up: Callable[[list[Asked]], list[Caller | Refusal]],
+        at_hand: Callable[[Asked], Caller | None] = lambda _: None,
+    ) -> None:
         self._look_up = look_up
+        self._at_hand = at_hand
         self._waiting: list[tuple[Asked, asyncio.Future[Caller | Refusal]]] = []
         self._looks: asyncio.Task[None] | None = None
         self._thread = CapacityLimiter(1)  # in addition to the threads that endpoints share
 
     async def find(self, asked: Asked) -> Caller:
-        """Return the caller by the state of Redis after this call. Raises Refusal 401, 429 and 503."""
+        """Return the caller: the one at hand, else by the state of Redis after this call.
+
+        Raises Refusal 401, 429 and 503.
+        """
+        if (known := self._at_hand(asked)) is not None:
+            return known
         found: asyncio.Future[Caller | Refusal] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, found))
         if self._looks is None:

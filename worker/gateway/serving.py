@@ -17,7 +17,7 @@ from uvicorn import Config, Server
 
 from worker.gateway.connections import MOST_CONNECTIONS, Connection
 from worker.gateway.guard import OfRequest
-from worker.host import open_files
+from worker.host import garbage, open_files
 from worker.host.stop_signals import heard
 from worker.settings.settings import Settings
 from worker.telemetry.outage import SaidSeldom
@@ -72,6 +72,7 @@ def serve(server: Gateway, listener: socket.socket) -> None:
     for noisy in ("uvicorn.error", "asyncio"):  # bad requests are many
         logging.getLogger(noisy).addFilter(SaidSeldom())
     address, port = listener.getsockname()[:2]
+    garbage.collect_seldom()
     log.info("gateway listens", extra={"address": address, "port": port})
     server.run(sockets=[listener])
     log.info("gateway ended")

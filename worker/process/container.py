@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 import time
@@ -23,6 +22,7 @@ from worker.engine.engine import LINGER_MS, Engine
 from worker.engine.goal_consumer import GoalConsumer
 from worker.engine.plan_creation import PartitionContext, PlanCreation
 from worker.engine.router import Router
+from worker.host import garbage
 from worker.process import draft_threads
 from worker.settings import tools_file
 from worker.settings.settings import Settings, load
@@ -208,7 +208,6 @@ class Container:
         return Inbox(self.client, stream, dead, self.name, self.settings.max_dead, self.memory.dead_bytes)
 
 
-COLLECT_SELDOM = 50_000, 20, 20  # thresholds of Python's garbage collector
 _local = threading.local()
 
 
@@ -219,8 +218,7 @@ def _terms_of(here: Settings) -> Terms:
 def make() -> Container:
     """Return a container of a worker, for one thread at a time."""
     made = Container(load(), is_worker=True)
-    gc.freeze()  # imported objects stay; those of a batch are freed with it, so collect seldom
-    gc.set_threshold(*COLLECT_SELDOM)
+    garbage.collect_seldom()
     return made
 
 

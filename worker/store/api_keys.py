@@ -1,6 +1,6 @@
 """API keys in Redis: `pk_<id>_<secret>`; only a digest of the secret is stored.
 
-Keys are never cached: a revoked, rotated or expired key is refused with the next request, on every gateway.
+A gateway keeps a key that it has found for one second (worker/gateway/known_keys.py).
 """
 
 from __future__ import annotations

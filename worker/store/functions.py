@@ -44,6 +44,7 @@ PAUSE_SCOPE = "planner_pause_scope"
 HOLD_LOCK = "planner_hold_lock"
 REMEMBER = "planner_remember"
 CLAIM = "planner_claim_goal"
+HAND_IN = "planner_hand_in"
 REFUSE = "planner_refuse_goal"
 RETRIED = "planner_note_retry"
 SETTLE = "planner_settle_goal"
@@ -83,7 +84,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("prefetch", COMMIT_PARTS, "read_commit", "outbox", "breaker", "commit", "upkeep", "looks"),
             "announce",
         ),
-        "planner_records": ("records", "turns"),
+        "planner_records": ("records", "turns", "hand_in"),
         "planner_webhook_jobs": ("webhooks", "delivered"),
         "planner_outbox": ("clock", "callbacks"),
         "planner_groups": ("consumers",),
@@ -94,7 +95,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "planner_partitions": ("clock", "owners"),
     }
 )
-VERSION = 2  # version of their text; raise it with every change
+VERSION = 3  # version of their text; raise it with every change
 MISSING = "Function not found"
 
 

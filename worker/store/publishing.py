@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -81,14 +81,45 @@ def publish_goal(
     return Sent(entry.decode(), goal_id or entry.decode(), owner, ours if goal_id else None)
 
 
+def hand_in(
+    client: Redis, data: bytes, sent: Sent, plan_id: str, retention_s: int, traceparent: str | None = None
+) -> Sent:
+    """Add a goal to the stream with its record, in one round trip if it has an id.
+
+    So its sender reads PENDING at once, and a second body under its id is noticed. The planner creates the plan that
+    the record names. Raises GoalConflict if the goal's id belongs to another body, and the server's refusal.
+    """
+    digest = sent.digest or ""
+    if not sent.goal_id:
+        added = publish_goal(client, data, None, sent.tenant, traceparent=traceparent)
+        call = goal_record.claim_call(keys.goal_id(added.goal_id, added.tenant), plan_id, digest, retention_s)
+        if functions.call_or_load(client, *call)[2].decode() != digest:
+            raise _conflict(client, added)
+        return added
+    told = ("data", data, *(("traceparent", traceparent) if traceparent else ()))
+    places = (keys.goal_id(sent.goal_id, sent.tenant), keys.GOALS)
+    command = ("FCALL", functions.HAND_IN, len(places), *places, plan_id, digest, retention_s, *told)
+    try:
+        entry: Any = functions.call_or_load(client, *command)
+    except OutOfMemoryError:
+        check_same(client, sent)
+        raise
+    if not entry:
+        raise _conflict(client, sent)
+    return replace(sent, entry=entry.decode())
+
+
 def check_same(client: Redis, sent: Sent) -> None:
     """Raise GoalConflict if the record of a goal is about another body: the planner keeps the first."""
-    if sent.digest is None or (_digest(client, sent) or sent.digest) == sent.digest:
-        return
+    if sent.digest is not None and (_digest(client, sent) or sent.digest) != sent.digest:
+        raise _conflict(client, sent)
+
+
+def _conflict(client: Redis, sent: Sent) -> GoalConflict:
     answer = queries.goal(client, sent.goal_id, sent.tenant)
     about = f" (plan {answer.plan_id}, {answer.state or answer.verdict})" if answer else ""
     detail = f"goal_conflict: {sent.goal_id} was already used for another goal{about}. Give this one another goal id."
-    raise GoalConflict(detail)
+    return GoalConflict(detail)
 
 
 def verdict(client: Redis, sent: Sent) -> GoalAnswer | None:

@@ -131,11 +131,11 @@ def read_goal(entry: StreamEntry, max_bytes: int, *, strict: bool = False) -> tu
         return _too_large("goal_too_large", len(data), max_bytes)
     try:
         body = codec.loads(data)
-        if strict and (wrong := _strictly_wrong(data, body)):
-            return _unfit(wrong)
-        goal = Goal.model_validate(body)
+        goal = _read_strictly(data, body) if strict else Goal.model_validate(body)
     except (ValidationError, codec.DecodeError) as error:
         return _not_json_or_unfit(error)
+    if isinstance(goal, Problem):
+        return goal
     if len(data) > MAX_GOAL_BYTES and goal.steps is None and goal.evolution is None:
         return _too_large("goal_too_large", len(data), MAX_GOAL_BYTES)
     try:
@@ -146,24 +146,28 @@ def read_goal(entry: StreamEntry, max_bytes: int, *, strict: bool = False) -> tu
     return goal, blake2b(canonical, digest_size=16).hexdigest()
 
 
-def _strictly_wrong(data: bytes, body: Any) -> list[ErrorDetails]:
-    """Return the type errors of a goal, and errors in the inputs of kinds by the lax rules; 5.0 is an integer."""
+def _read_strictly(data: bytes, body: Any) -> Goal | Problem:
+    """Return a goal, or the problem of its type errors and of errors in the inputs of kinds by the lax rules.
+
+    5.0 is an integer. Raises ValidationError for an error that the lax rules alone find.
+    """
     try:
-        Goal.model_validate_json(data, strict=True)
+        return Goal.model_validate_json(data, strict=True)
     except ValidationError as error:
         strict = error.errors(include_url=False, include_context=False)
-    else:
-        return []
     found = [
         each
         for each in strict
         if not _of_kind(each) and not (each["type"] == "int_type" and type(each["input"]) is float)
     ]
+    goal = None
     try:
-        Goal.model_validate(body)
+        goal = Goal.model_validate(body)
     except ValidationError as error:
         found += [each for each in _details(error) if _of_kind(each) or each["type"] == "int_from_float"]
-    return found
+        if not found:
+            raise
+    return goal if goal and not found else _unfit(found)
 
 
 def _of_kind(detail: ErrorDetails) -> bool:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from schemas import codec
 from schemas.api_key import Right
-from tests.support.gateway import Gateway
-from worker.store import keys
+from tests.support.gateway import Gateway, running_gateway
+from tests.support.servers import Server
+from worker.gateway import known_keys
+from worker.store import functions, goal_record, keys
+
+FAR_MS = 9_999_999_999_999  # of an entry that no clock has reached
 
 GOAL = {"goal": "Fix the login test", "allowed_files": ["src/auth.py"], "context": {"repo": "acme/shop"}}
 
@@ -36,6 +43,50 @@ def test_what_became_of_a_goal_is_asked_at_once_and_a_second_body_noticed(gatewa
     assert [each.status_code for each in (sent, nameless, again, other)] == [202, 202, 202, 409]
     assert [(each["verdict"], each["links"]["plan"]) for each in told] == [("PENDING", None)] * 2
     assert gateway.redis.xlen(keys.GOALS) == 3
+
+
+def test_a_goal_with_an_id_costs_the_server_one_call(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_keys, "LASTS_S", 60.0)
+    producer = gateway.client(Right.PRODUCER)
+    producer.post("/v1/goals", json={**GOAL, "goal_id": "first"})  # from now on the key is known
+    gateway.redis.config_resetstat()
+
+    sent = producer.post("/v1/goals", json={**GOAL, "goal_id": "second"})
+    told: Any = gateway.redis.info("commandstats")
+
+    assert sent.status_code == 202
+    calls = {name.removeprefix("cmdstat_"): said["calls"] for name, said in told.items()}
+    of_the_function = {"hmget": 1, "del": 1, "hset": 1, "expire": 2, "xadd": 1}
+    assert {name: calls[name] for name in ("fcall", *of_the_function)} == {"fcall": 1, **of_the_function}
+
+
+def test_an_id_of_an_entry_that_another_goal_has_taken_is_a_conflict(gateway: Gateway) -> None:
+    gateway.redis.xadd(keys.GOALS, {"data": b"{}"}, id=f"{FAR_MS}-0")
+    taken = goal_record.claim_call(keys.goal_id(f"{FAR_MS}-1"), f"plan_00-{'0' * 32}", "another", 60)
+    functions.call_or_load(gateway.redis, *taken)
+
+    answer = gateway.client(Right.PRODUCER).post("/v1/goals", json=GOAL)
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "idempotency_key_reused")
+
+
+@pytest.mark.outages
+def test_a_full_server_takes_no_goal_and_a_second_body_is_noticed_all_the_same(tmp_path: Path) -> None:
+    with Server(tmp_path / "server") as server, running_gateway(server.url) as gateway:
+        producer = gateway.client(Right.PRODUCER)
+        producer.post("/v1/goals", json={**GOAL, "goal_id": "early"})
+        gateway.redis.config_set("maxmemory", "1mb")
+
+        answers = [
+            producer.post("/v1/goals", json={**GOAL, "goal_id": "early"}),
+            producer.post("/v1/goals", json={**GOAL, "goal_id": "early", "goal": "Another"}),
+            producer.post("/v1/goals", json={**GOAL, "goal_id": "late"}),
+            producer.post("/v1/goals", json=GOAL),
+        ]
+
+    assert [(each.status_code, each.json()["code"]) for each in answers] == [
+        (503, "out_of_memory"), (409, "goal_conflict"), (503, "out_of_memory"), (503, "out_of_memory"),
+    ]  # fmt: skip
 
 
 def test_all_that_is_wrong_with_a_goal_is_told_at_the_door_and_nothing_is_published(gateway: Gateway) -> None:

@@ -24,6 +24,7 @@ from tests.support.gateway import running_gateway
 from worker.gateway import access, bodies, connections, error_responses
 from worker.gateway.access import Access, Credentials
 from worker.gateway.app import create_app
+from worker.gateway.known_keys import KnownKeys
 from worker.gateway.problems import Refusal
 from worker.settings.settings import Settings
 from worker.store import api_keys
@@ -56,7 +57,7 @@ def with_doors(settings: Settings) -> FastAPI:
     return app
 
 
-def known(client: Redis, requests: Sequence[Credentials]) -> list[Access | Refusal]:
+def known(client: Redis, _: KnownKeys, requests: Sequence[Credentials]) -> list[Access | Refusal]:
     """Know the key of these tests alone: what is behind the wall asks for no right."""
     caller = Access(ApiKey(key_id="none", rights=()), client, api_keys.Shown("none", b""))
     wrong = Refusal("wrong_key", "This key is wrong.", 401)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import unquote, urlencode
 
@@ -24,7 +23,7 @@ from worker.gateway.messages import IdempotencyKey, id_of_key, read_json, refusa
 from worker.gateway.problems import RETRY_S, Refusal
 from worker.gateway.responses import Wait, json
 from worker.gateway.waiting import wait_for
-from worker.store import goal_record, keys, publishing, queries
+from worker.store import publishing, queries
 from worker.store.keys import NO_TENANT
 from worker.store.publishing import DeadGoal, GoalConflict, Sent
 from worker.streams.decode import GOAL_ID, read_goal
@@ -193,26 +192,13 @@ def hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, st
         raise refusal_of(found, before)
     goal, digest = found
     tenant = caller.admit(goal)
+    new = Sent(None, goal.goal_id or "", tenant, digest)
     try:
-        if goal.goal_id:
-            _claim(doors, Sent(None, goal.goal_id, tenant, digest), goal.context.repo)
-        told = (doors.client, data, goal.goal_id, tenant, digest)
-        sent = publishing.publish_goal(*told, traceparent=trace)
+        told = (doors.client, data, new, fresh_plan_id(goal.context.repo), doors.settings.retention_s)
+        sent = publishing.hand_in(*told, traceparent=trace)
     except GoalConflict as conflict:
         raise _conflict(conflict, caller, has_own_id) from conflict
-    if not goal.goal_id:
-        _claim(doors, replace(sent, digest=digest), goal.context.repo)
     return Handed(sent, has_own_id)
-
-
-def _claim(doors: Context, sent: Sent, repo: str | None) -> None:
-    """Create the goal's record, so that its sender reads PENDING at once, and a second body under its id is noticed.
-
-    The planner creates the plan that the record names. Raises GoalConflict.
-    """
-    key = keys.goal_id(sent.goal_id, sent.tenant)
-    goal_record.claim(doors.client, key, fresh_plan_id(repo), sent.digest or "", doors.settings.retention_s)
-    publishing.check_same(doors.client, sent)
 
 
 def _unpack(raw: bytes, headers: Mapping[str, str], most_bytes: int) -> tuple[dict[str, Any], str | None, str]:
