@@ -31,7 +31,7 @@ from tests.support.planner import Planner
 from tests.support.programs import needs
 from worker.engine.goal_result import source_of
 from worker.process.launch import worker_command
-from worker.store import keys
+from worker.store import functions, keys
 from worker.store.fleet import read_queue_names
 from worker.store.keys import Partition
 from worker.telemetry.metrics import HERE, MOST_NAMES, OTHER, PREFIX, Board
@@ -170,6 +170,29 @@ def test_no_more_queues_are_looked_for_than_the_thousand_that_are_named_most(red
     found = read_queue_names(redis, 1)
 
     assert (len(found), found[0], found[-1]) == (1000, "q1199", "q200")
+
+
+def test_queues_that_producers_invent_take_no_more_room_than_a_thousand_counters(redis: Redis) -> None:
+    used = [f"queue:used{number}" for number in range(20)]
+    count(redis, *(part for name in used for part in (name, 500)), "PLANNED", 3)
+
+    for start in range(0, 5000, 50):  # as many as one goal may name
+        count(redis, *(part for number in range(start, start + 50) for part in (f"queue:invented{number}", 1)))
+    count(redis, "queue:new", 1)
+
+    found: Any = redis.hgetall(keys.GOALS_STATS)
+    counts = {name.decode(): int(value) for name, value in found.items()}
+    queues = {name: value for name, value in counts.items() if name.startswith("queue:")}
+    assert len(counts) <= 1001
+    assert counts["PLANNED"] == 3
+    assert {name: counts.get(name) for name in used} == dict.fromkeys(used, 500)
+    assert counts["queue:new"] == 1
+    assert sum(queues.values()) + counts["other_queues"] == 20 * 500 + 5000 + 1
+    assert read_queue_names(redis, 1)[:20] == sorted(name.removeprefix("queue:") for name in used)
+
+
+def count(redis: Redis, *counted: str | int) -> None:
+    functions.call_or_load(redis, "FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted)
 
 
 def test_plans_are_counted_as_given_where_the_goal_brings_steps_or_tasks() -> None:

@@ -67,10 +67,36 @@ local function drop_dead(keys, args)
   return gone
 end
 
+local MOST_COUNTERS = 1000    -- of a hash; producers invent names of queues
+local SAMPLE = 8              -- counters that are compared
+local QUEUE = '^queue:'
+local OTHERS = 'other_queues' -- counts of queues that have no counter any more
+
+-- Makes room for one more queue: the least of some queues goes, and its count is added to OTHERS
+local function forget_queue(counters)
+  local some = redis.call('HRANDFIELD', counters, SAMPLE, 'WITHVALUES')
+  local name, least
+  for i = 1, #some, 2 do
+    local value = tonumber(some[i + 1])
+    if string.find(some[i], QUEUE) and (not least or value < least) then name, least = some[i], value end
+  end
+  if name then
+    redis.call('HDEL', counters, name)
+    redis.call('HINCRBY', counters, OTHERS, string.format('%d', least))
+  end
+end
+
 -- KEYS 1 hash of counters | ARGV name, amount, ... Returns the last counter
+-- If the hash has MOST_COUNTERS, a new queue takes the place of a queue with a small count
 local function count(keys, args)
   local last
-  for i = 1, #args, 2 do last = redis.call('HINCRBY', keys[1], args[i], args[i + 1]) end
+  for i = 1, #args, 2 do
+    if string.find(args[i], QUEUE) and redis.call('HLEN', keys[1]) >= MOST_COUNTERS
+      and redis.call('HEXISTS', keys[1], args[i]) == 0 then
+      forget_queue(keys[1])
+    end
+    last = redis.call('HINCRBY', keys[1], args[i], args[i + 1])
+  end
   return last
 end
 
