@@ -319,4 +319,4 @@ def test_gaps_are_closed_by_an_agent_that_knows_its_spec_alone_and_errs_at_every
     assert tool(here.root.parent / tests.plan_id, "ruff", "check", "--no-cache", "--isolated", "shop").returncode == 1
     repository.check_out(here.root, f"planner/{lint.plan_id}", here.root.parent / lint.plan_id)
     assert tool(here.root.parent / lint.plan_id, "ruff", "check", "--no-cache", "--isolated", "shop").returncode == 0
-    assert sum(step.attempt for step in (*tests.steps, *lint.steps) if step.allowed_files) > 6  # mistakes were made
+    assert len(list((tmp_path / "turns").iterdir())) // 3 >= 2  # mistakes were made
