@@ -86,6 +86,23 @@ def test_words_of_the_sentence_name_places() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sentence", "allowed", "places"),
+    [
+        ("Fix the rounding", ["src/shop/m1.py", "src/shop/m3.py", "tests/test_m3.py"], ["src/shop/m3.py"]),
+        ("Fix the rounding", ["src/shop/m3.py"], []),  # there is no choice
+        ("Rename m3 to m4", ["src/shop/m1.py", "src/shop/m3.py"], []),  # all of them change
+    ],
+)
+def test_a_repair_of_a_few_named_files_is_pointed_to_the_likely_ones(
+    sentence: str, allowed: list[str], places: list[str]
+) -> None:
+    (step,) = patches_of(allowed, listing(8), sentence, failing_tests=[TEST])
+
+    assert [place.path for place in step.focus] == places
+    assert step.allowed_files == tuple(allowed)
+
+
+@pytest.mark.parametrize(
     "path", ["src/conftest.py", "src/new/conftest.py", "src/.env", "src/Makefile", "src/x.pth", "src/secrets/a.py"]
 )
 def test_a_step_never_means_what_configures_a_verification_or_is_forbidden(path: str) -> None:

@@ -78,27 +78,31 @@ def scopes(
     levels = {path: assess_declared(risk, (path,)).level for path in shown}
     least = min(levels.values(), key=_ORDER.index)
     apart = tuple(path for path in files if path in project.named and levels[path] is not least)
+    is_whole = spares_tests or bool(files_of(files, Role.MANIFEST))
     found: list[Scope] = []
     for level in reversed(_ORDER):
         if part := tuple(path for path in apart if levels[path] is level):
-            found += _of_names(project, part, level, is_whole=spares_tests or bool(files_of(files, Role.MANIFEST)))
+            found += _of_names(project, part, level, is_whole=is_whole, is_focused=spares_tests)
     fitting = tuple(path for path in files if levels[path] is least)
     if patterns:
         found += _phases(_of_patterns(project, fitting, patterns, least, spares_tests=spares_tests))
     elif fitting:
-        found += _of_names(project, fitting, least, is_whole=spares_tests or bool(files_of(files, Role.MANIFEST)))
+        found += _of_names(project, fitting, least, is_whole=is_whole, is_focused=spares_tests)
     return tuple(found)
 
 
-def _of_names(project: Project, files: tuple[str, ...], level: RiskLevel, *, is_whole: bool) -> list[Scope]:
+def _of_names(
+    project: Project, files: tuple[str, ...], level: RiskLevel, *, is_whole: bool, is_focused: bool
+) -> list[Scope]:
     """Permit these files; at most as many may change as one step of this risk allows.
 
     Work that names a few more files means all of them, so they are split. A bug is in only some of many files, and an
-    upgrade fits nothing until it `is_whole`.
+    upgrade fits nothing until it `is_whole`. Only work that `is_focused` on one cause gets likely places among a few.
     """
     most = RISK[level].max_files
     if len(files) <= (most if is_whole else MOST_PIECES * most):
-        return [scope for part in chunks(files, most) for scope in _phases(Scope(part, level))]
+        parts = (Scope(part, level, focus=_choice(project, part) if is_focused else ()) for part in chunks(files, most))
+        return [scope for part in parts for scope in _phases(part)]
     ordered = _likeliest_first(project.focus, files)
     more = ordered[MAX_LITERAL:][:MAX_PATTERNS]
     focus = _among(project.focus, files)
@@ -135,6 +139,11 @@ def _excluded(project: Project, patterns: Sequence[str], level: RiskLevel, spare
 
 def _is_matched(patterns: Sequence[str], path: str) -> bool:
     return any(matches(pattern, path) for pattern in patterns)
+
+
+def _choice(project: Project, files: tuple[str, ...]) -> tuple[Place, ...]:
+    """Return the likely places among a few files; none if there is no choice."""
+    return _among(project.focus, files) if len(files) > 1 else ()
 
 
 def _among(focus: Sequence[Place], files: Sequence[str]) -> tuple[Place, ...]:
