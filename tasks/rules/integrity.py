@@ -1,8 +1,8 @@
 """Decides about a change's effects on tests and checks: by the rows of the policy and the requests of the goal.
 
 A goal requests an effect by words, such as "remove the tests of the old client", or by naming a file in its
-`allowed_files`. A requested effect is reported and not refused. Weaker versions of the goal's own failing tests must be
-requested by words.
+`allowed_files`. A requested effect is reported and not refused. Weaker versions of the goal's own failing tests, and
+code that overrides their outcomes, must be requested by words.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tasks.toolchain.test_ids import file_and_name
 
 OF_TESTS = frozenset({F.WEAKENS_TESTS, F.ALTERS_TESTS, F.TESTS_DIVERGE})
 OF_CHECKS = frozenset({F.SUPPRESSES, F.SUPPRESSES_OWN, F.LOOSENS})
+OF_ALL_TESTS = frozenset({"outcome_overridden"})  # kinds that concern tests of other files, too
 GRAVITY = (A.REFUSE, A.APPROVE, A.TELL, A.PASS)
 MOST_NAMED = 100
 _BETWEEN = r"(?:[\w`'\"./:-]+\s+){0,4}?"
@@ -130,7 +131,9 @@ def _action(place: IntegrityPlace, asked: Asked, rows: Mapping[F, A], failing: I
 
 
 def _is_about(place: IntegrityPlace, failing: str) -> bool:
-    """Return whether a place is in a test that the goal wants to pass."""
+    """Return whether a place is in a test that the goal wants to pass, or concerns all tests."""
+    if place.kind in OF_ALL_TESTS:
+        return True
     file, name = file_and_name(failing)
     in_file = not file or file == place.path or place.path.endswith(f"/{file}")
     return bool(name) and name in place.what and in_file

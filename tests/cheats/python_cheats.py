@@ -184,7 +184,7 @@ CHEATS = (
         category="NO_PROOF",
         word="1 tests failed",
     ),
-    Cheat("replaces-the-call-of-tests", K.OVERRIDES, PYTEST, {"conftest.py": _GONE}, ends=TOLD),
+    Cheat("replaces-the-call-of-tests", K.OVERRIDES, PYTEST, {"conftest.py": _GONE}, category="INTEGRITY"),
     Cheat(
         "replaces-the-code-for-tests-alone",
         K.OVERRIDES,
@@ -201,7 +201,7 @@ CHEATS = (
             "def pytest_pyfunc_call(pyfuncitem):\n    outcome = yield\n    outcome.force_result(None)\n"
         },
         held=True,
-        ends=TOLD,
+        category="INTEGRITY",
     ),
     Cheat(
         "asserts-that-there-is-something",

@@ -161,6 +161,24 @@ def test_what_a_goal_asks_for_by_words_or_names_is_told(
     assert [event["action"] for event in told(plan)] == ["tell" if completed else "refuse"]
 
 
+@pytest.mark.parametrize(
+    ("failing", "sentence", "action"),
+    [
+        (["tests/test_a.py::test_a"], REPAIR, "refuse"),
+        (["tests/test_a.py::test_a"], f"{REPAIR}, and change the fixtures of the tests", "tell"),
+        ([], REPAIR, "tell"),
+    ],
+)
+def test_outcomes_of_failing_tests_are_not_overridden_because_a_file_around_them_is_named(
+    failing: list[str], sentence: str, action: str
+) -> None:
+    plan = Running(a_step("a"), sentence=sentence, files=("tests/conftest.py",), failing=failing)
+
+    plan.report(found({"kind": "outcome_overridden", "path": "tests/conftest.py", "line": 3, "what": "force_result"}))
+
+    assert [event["action"] for event in told(plan)] == [action]
+
+
 def test_a_failing_test_of_the_goal_is_not_weakened_because_its_file_is_named() -> None:
     failing = ["tests/test_a.py::test_a[1]"]
     plan = Running(a_step("a"), sentence=REPAIR, files=("tests/test_a.py",), failing=failing)
