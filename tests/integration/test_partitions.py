@@ -105,6 +105,23 @@ def test_what_comes_to_the_wrong_partition_is_sent_on_and_judged_there(redis_url
         assert [redis.xlen(Partition(number).outcomes) for number in (1, 2)] == [0, 0]
 
 
+def test_an_outcome_is_sent_on_once_although_pending_entries_are_read_again(redis_url: str) -> None:
+    with connect(redis_url) as redis, container(redis_url, partitions=PARTITIONS) as here:
+        planned_in(redis, here, 1)
+        _, outcome = an_outcome(redis, 1)
+        create_group(here, Partition(2).outcomes)
+        engine = here.context(2).engine
+        engine.apply((), engine.pending_look)
+        redis.xadd(Partition(2).outcomes, outcome)
+
+        engine.apply(engine.router.inbox.read(), engine.pending_look)
+        here.client.connection_pool.disconnect()
+        engine.sweep(here.name)
+
+        assert redis.xlen(Partition(1).outcomes) == 1
+        assert redis.xlen(Partition(2).outcomes) == 0
+
+
 def refused(url: str, partitions: int, log: Path) -> tuple[int, str]:
     """Start a worker with another number; returns its exit code and what it said."""
     variables = {**os.environ, "PLANNER_REDIS_URL": url, "PLANNER_PARTITIONS": str(partitions)}

@@ -112,6 +112,7 @@ class BulkCommands:
         elif found:
             partition = Partition(partition_of(str(found.plan_id), len(self.partitions)))
             self.inbox.forward(entry, partition.commands)
+            return
         functions.call_each(self.client, self.inbox.drop((entry,)))
 
     def _dead(self, entry: StreamEntry, code: str, removal: Sequence[Any]) -> None:

@@ -358,5 +358,5 @@ class Router:
         self.astray.clear()
 
     def _forward(self, entry: StreamEntry, target: str) -> None:
-        self.beside += self.inbox.forward(entry, target)
+        self.inbox.forward(entry, target)
         self.tally["forwarded"] += 1

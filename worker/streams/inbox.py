@@ -224,11 +224,14 @@ class Inbox:
             if functions.call(self.client, "FCALL", functions.COUNT, 1, failures, entry.entry_id, -1) <= 0:
                 self.client.hdel(failures, entry.entry_id)
 
-    def forward(self, entry: StreamEntry, target: str) -> list[RedisCommand]:
-        """Add `entry` unchanged to another stream, perhaps of another slot. Returns the commands that drop it here."""
+    def forward(self, entry: StreamEntry, target: str) -> None:
+        """Move `entry` unchanged to another stream, perhaps of another slot.
+
+        It is dropped here at once: an entry that is still pending may be read, and forwarded, a second time.
+        """
         flat = [part for pair in entry.fields.items() for part in pair]
         functions.call(self.client, "FCALL", functions.ADD, 1, target, "", *flat)
-        return self.drop((entry,))
+        functions.call_each(self.client, self.drop((entry,)))
 
     def give_away(self, entries: Iterable[StreamEntry], consumer: str) -> list[RedisCommand]:
         """Return the commands that leave `entries` pending with another consumer, each in its own stream."""
