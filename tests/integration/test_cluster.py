@@ -27,7 +27,7 @@ from tests.support.gateway import Gateway, running_gateway
 from tests.support.http_fleet import HttpFleet
 from worker.host import embedded_server
 from worker.store import queries
-from worker.store.keys import Partition, partition_of
+from worker.store.keys import API_KEYS, GOALS, POLICIES_CURRENT, Partition, partition_of
 
 pytestmark = pytest.mark.outages
 
@@ -148,7 +148,7 @@ def test_plans_of_all_partitions_end(site: Site) -> None:
 
 def test_a_master_that_dies_loses_no_step(site: Site) -> None:
     site.submit(0, 20)
-    wait_until(lambda: any(site.state(str(site.plan_of(number))) for number in range(20)), 60, "some plans are made")
+    wait_until(lambda: any(site.plan_of(number) for number in range(20)), 60, "some plans are made")
 
     site.cluster.master_of(Partition(0).plans).kill()
     site.submit(20, 20)
@@ -156,3 +156,81 @@ def test_a_master_that_dies_loses_no_step(site: Site) -> None:
     wait_until(lambda: site.have_ended(0, 40), 120, "plans end")
     site.check(0, 40)
     wait_until(lambda: site.worker.logged("store back"), 60, "every thread has found the next master")
+
+
+def test_a_master_that_hangs_is_replaced(site: Site) -> None:
+    site.submit(0, 20)
+    wait_until(lambda: any(site.plan_of(number) for number in range(20)), 60, "some plans are made")
+
+    with site.cluster.master_of(Partition(1).plans).stalled():
+        site.submit(20, 10)
+
+        wait_until(lambda: site.have_ended(0, 30), 120, "plans end")
+    site.check(0, 30)
+
+
+def test_slots_move_under_load_and_one_stays_on_its_way(site: Site) -> None:
+    cluster, moved, halfway = site.cluster, Partition(2).plans, Partition(3).plans
+    site.submit(0, 30)
+    wait_until(lambda: any(site.plan_of(number) for number in range(30)), 60, "some plans are made")
+
+    target = next(node for node in cluster.masters if node is not cluster.master_of(moved))
+    cluster.move(moved, target)
+    target = next(node for node in cluster.masters if node is not cluster.master_of(halfway))
+    cluster.move(halfway, target, part=3)  # the keys that are made meanwhile stay where the slot comes from
+    site.submit(30, 20)
+    others = [number for number in range(50) if partition_of(str(wait_for_plan(site, number)), PARTITIONS) != 3]
+    wait_until(lambda: all(site.have_ended(number, 1) for number in others), 120, "plans of other partitions end")
+
+    cluster.move(halfway, target)
+
+    wait_until(lambda: site.have_ended(0, 50), 120, "all plans end")
+    site.check(0, 50)
+
+
+def wait_for_plan(site: Site, number: int) -> str:
+    found = wait_until(lambda: queries.goal(site.redis, goal_id(number)), 60, "the goal has a record")
+    assert found
+    return found.plan_id
+
+
+def test_partitions_go_on_without_the_server_of_another_one(tmp_path: Path) -> None:
+    with (
+        Cluster(tmp_path / "cluster", replicas=False) as cluster,
+        embedded_server.valkey(tmp_path / "broker") as broker,
+    ):
+        environment = {"PLANNER_PARTITIONS": str(PARTITIONS), "PLANNER_REDIS_URL": cluster.url}
+        dead = cluster.master_of(Partition(0).plans)
+        assert dead not in [
+            cluster.master_of(key) for key in (GOALS, API_KEYS, POLICIES_CURRENT)
+        ]  # each goal needs them
+        with (
+            running_worker(
+                cluster.url, tmp_path / "w.log", "prefork", PLANNER_BROKER_URL=broker, **environment
+            ) as worker,
+            running_gateway(cluster.url, partitions=PARTITIONS, may_fail=True) as gateway,
+            cluster.client() as redis,
+        ):
+            http = gateway.client(Right.PRODUCER, Right.VIEWER)
+            site = Site(cluster, redis, worker, gateway, http)
+            site.submit(0, 10)
+            wait_until(lambda: all(site.plan_of(number) for number in range(10)), 60, "goals are planned")
+            dead.kill()
+
+            site.submit(10, 20)
+
+            wait_until(lambda: made_elsewhere(site, dead, 10, 20), 90, "other goals are planned")
+            dead.start()
+            wait_until(lambda: all(site.plan_of(number) for number in range(30)), 120, "the rest follows")
+            assert len({site.plan_of(number) for number in range(30)}) == 30
+
+
+def made_elsewhere(site: Site, dead: Any, first: int, count: int) -> bool:
+    """Return whether all goals have plans, except those whose plans are to be on a server that is dead."""
+    for number in range(first, first + count):
+        found = queries.goal(site.redis, goal_id(number))
+        if found is None:
+            return False
+        if found.verdict != "PLANNED" and site.cluster.master_of(home(found.plan_id).plans) is not dead:
+            return False
+    return True

@@ -26,8 +26,8 @@ from tasks.policy.plan_seed import PlanSeed
 from tasks.rules import estimates
 from tasks.rules.budget import WARN_SHARE
 from worker.host.code_version import CODE_VERSION
-from worker.store import functions, keys
-from worker.store.keys import Partition, bucket
+from worker.store import clients, functions, keys
+from worker.store.keys import Partition, bucket, partition_of
 from worker.store.memory import ServerMemory
 from worker.store.plans import EVENTS_CAP
 from worker.streams.inbox import RedisCommand
@@ -35,6 +35,7 @@ from worker.streams.inbox import RedisCommand
 Replies = Mapping[RedisCommand, Any]  # by the command, as functions.ask returns them
 GRANT_SHARE = 20  # a grant is this part of a partition's share: so much may be unused elsewhere at the end of a day
 KEPT_S = 2 * 86_400
+TRIES = 20  # at finding a partition whose server is there
 MAX_TOP_UP = 10**12  # tokens
 
 
@@ -52,7 +53,7 @@ class Admission:
         """Return why no plan of `goal` is created now; None if one is. The goal may be sent again later."""
         if not self.memory.takes_goals:
             return self.out_of_memory()
-        live = self.live_plans(goal.tenant, functions.ask(self.client, self.live_calls(goal.tenant)))
+        live = self.live_plans(goal.tenant, functions.ask(self.client, self.live_calls(goal.tenant), bears=True))
         if live < self.max_plans:
             return None
         detail = f"The tenant {goal.tenant} has {live} plans that have not ended; the limit is {self.max_plans}."
@@ -63,8 +64,9 @@ class Admission:
         return [("HGET", Partition(number).tenants, tenant) for number in range(self.quota.partitions)]
 
     def live_plans(self, tenant: str, replies: Replies) -> int:
-        """Return the count from the replies to `live_calls`."""
-        return sum(int(replies[call] or 0) for call in self.live_calls(tenant))
+        """Return the count from the replies to `live_calls`, without partitions whose server is away."""
+        found = (replies[call] for call in self.live_calls(tenant))
+        return sum(int(reply or 0) for reply in found if not isinstance(reply, Exception))
 
     def out_of_memory(self) -> Problem:
         """Return the refusal (507) of a goal because the server's memory is full."""
@@ -189,6 +191,15 @@ def fresh_plan_id(repo: str | None) -> str:
     ms, noise = time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10))
     unique = f"{ms << 80 | 0x7 << 76 | (noise >> 68) << 64 | 0b10 << 62 | noise & (1 << 62) - 1:032x}"
     return f"plan_{bucket(repo or unique)}-{unique}"
+
+
+def reachable_plan_id(client: Redis, repo: str | None, partitions: int) -> str:
+    """Return a new plan id, of a partition whose server is not away, unless the repository determines it."""
+    for _ in range(1 if repo else TRIES):
+        plan_id = fresh_plan_id(repo)
+        if not clients.is_away(client, Partition(partition_of(plan_id, partitions)).plans):
+            break
+    return plan_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from tasks.plan.file_claims import asked_for, claims_of
 from tasks.plan.snapshot import Grant
 from tasks.policy.plan_seed import PlanSeed
 from tasks.text.paths import is_glob
-from worker.engine.admission import Admission, fresh_plan_id
+from worker.engine.admission import Admission, reachable_plan_id
 from worker.engine.plan_creation import PlanCreation
 from worker.store import file_claims, fleet, functions, goal_record, keys, policies
 from worker.store.file_claims import ClaimsAsk
@@ -191,7 +191,7 @@ class GoalBatch:
             if found is None or isinstance(found, Problem) or (beside and not GOAL_ID.fullmatch(beside)):
                 continue
             goal, digest = found
-            plan_id = fresh_plan_id(goal.context.repo)
+            plan_id = reachable_plan_id(self.client, goal.context.repo, self.admission.quota.partitions)
             partition = self.creation.context_of(plan_id).partition
             given = read_traceparent(entry.field("traceparent")) or goal.traceparent
             goal_id = goal.goal_id or beside or entry.entry_id.decode()
@@ -203,12 +203,15 @@ class GoalBatch:
         asked = [new for new in found if first[new.record] is new and new.is_small]
         if not asked or not self.admission.memory.takes_goals:
             return []
-        admission, calls = self.admission, list[RedisCommand]()
+        admission, calls, seeds = self.admission, list[RedisCommand](), list[list[RedisCommand]]()
         for new in asked:
-            calls += admission.seed_calls(new.partition, new.goal)
-            calls += admission.live_calls(new.goal.tenant)
-            calls += [policies.current_call(new.goal.tenant), *new.claims_calls]
-        replies = functions.ask(self.client, calls)
+            current = policies.current_call(new.goal.tenant)
+            seeds.append([*admission.seed_calls(new.partition, new.goal), current, *new.claims_calls])
+            calls += [*seeds[-1], *admission.live_calls(new.goal.tenant)]
+        replies = functions.ask(self.client, calls, bears=True)
+        asked = [
+            new for new, its in zip(asked, seeds, strict=True) if not any(_is_error(replies[call]) for call in its)
+        ]
         admitted: list[tuple[NewGoal, PlanSeed]] = []
         for tenant, count in Counter(new.goal.tenant for new in found).items():
             theirs = [new for new in asked if new.goal.tenant == tenant]

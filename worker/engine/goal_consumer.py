@@ -20,11 +20,11 @@ from schemas.goal import Goal
 from schemas.stored import PlanHead
 from schemas.traceparent import read_traceparent
 from tasks.base.errors import Overtaken
-from worker.engine.admission import Admission, fresh_plan_id
+from worker.engine.admission import Admission, reachable_plan_id
 from worker.engine.engine import DRAIN_S
 from worker.engine.goal_batch import GoalAnswer, GoalBatch, count_calls
 from worker.engine.plan_creation import PlanCreation
-from worker.store import functions, goal_record, keys
+from worker.store import clients, functions, goal_record, keys
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
 from worker.store.policies import PolicyUnreadable
@@ -80,8 +80,8 @@ class GoalConsumer:
         """Process the goals whose turns are next. Returns whether there was one."""
         try:
             if self._reread:
-                self.take_pending()
                 self._reread = False
+                self.take_pending()
             entries = self.inbox.take(AT_ONCE, AT_ONCE_BYTES)
             left = self._batch.plan(entries)
             for number in range(len(left)):
@@ -125,8 +125,11 @@ class GoalConsumer:
             self._try(entry, *waiting, is_left=is_left)
         except LeftTooOften as error:
             self._dead_letter(entry, Problem.of("poison", str(error), status=500))
-        except (RedisConnectionError, RedisTimeoutError):  # not the goal's fault
-            raise
+        except (RedisConnectionError, RedisTimeoutError) as error:  # not the goal's fault
+            if not self._is_elsewhere():
+                raise
+            self._reread = True
+            log.warning("goal waits for a server", extra={"entry": entry.entry_id.decode(), "error": str(error)})
         except OutOfMemoryError:  # it became full since admission was asked
             self._dead_letter(entry, self.admission.out_of_memory())
         except PolicyUnreadable as error:  # it may be replayed to a worker that can read the policy
@@ -134,6 +137,10 @@ class GoalConsumer:
         except Exception:
             log.exception("goal not planned yet", extra={"entry": entry.entry_id.decode()})
             functions.call_each(self.client, self.inbox.count_failure(*bound))
+
+    def _is_elsewhere(self) -> bool:
+        """Return whether the lost server is another one than that of the goals. Raises the error of that one."""
+        return clients.has_several(self.client) and self.client.exists(keys.GOALS) is not None
 
     def _keep_at(self, entry: StreamEntry) -> None:
         """Process one goal, again if another plan has used the same day budget meanwhile."""
@@ -162,9 +169,8 @@ class GoalConsumer:
         if self._is_new(key) and (refusal := self.admission.refusal(goal)):  # it may be sent again
             self._dead_letter(entry, refusal)
             return
-        plan_id, verdict, known = goal_record.claim(
-            self.client, key, fresh_plan_id(goal.context.repo), digest, self.retention_s
-        )
+        fresh = reachable_plan_id(self.client, goal.context.repo, self.admission.quota.partitions)
+        plan_id, verdict, known = goal_record.claim(self.client, key, fresh, digest, self.retention_s)
         if known != digest:
             detail = f"The goal id {goal_id} was used before, for {plan_id}, with another body."
             self._dead_letter(entry, Problem.of("goal_conflict", detail, status=409))

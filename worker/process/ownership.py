@@ -14,7 +14,9 @@ from enum import Enum
 from typing import NamedTuple
 
 from redis import Redis
+from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import NoPermissionError, RedisError
+from redis.exceptions import TimeoutError as TookTooLong
 
 from worker.settings.settings import Settings
 from worker.store import clients, owners
@@ -135,7 +137,11 @@ class Ownership(threading.Thread):
     def _look(self, client: Redis) -> None:
         began = time.monotonic()
         if began - self._attended >= ATTEND_S:
-            self._workers = owners.register(client, self.token)
+            try:
+                self._workers = owners.register(client, self.token)
+            except (NoConnection, TookTooLong):  # in a cluster the leases may be on other servers
+                if not clients.has_several(client):
+                    raise
             self._attended = began
         moves = share(self._owners, self._workers, self.token)
         acts: dict[int, Act] = dict.fromkeys(self._owners, "look")

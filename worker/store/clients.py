@@ -108,6 +108,17 @@ def _maker(url: str) -> Callable[..., Redis]:
     return Redis.from_url
 
 
+def has_several(client: Redis) -> bool:
+    """Return whether the client is one of a cluster, where one server may be away and the others not."""
+    return hasattr(client.connection_pool, "topology")
+
+
+def is_away(client: Redis, key: str) -> bool:
+    """Return whether the server of a key in a cluster was lost lately; False for a single server."""
+    topology = getattr(client.connection_pool, "topology", None)
+    return topology is not None and bool(topology.is_away(key.encode()))
+
+
 def place(url: str) -> str:
     """Return the address of a server without its user and password."""
     parts = urlsplit(url)
@@ -156,7 +167,7 @@ def check_version(client: Redis) -> None:
             return
         found = {b"server": b"redis", b"version": b"5"}  # which did not know HELLO
     server = found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))
-    if server.get(b"mode") == b"cluster" and not hasattr(client.connection_pool, "topology"):
+    if server.get(b"mode") == b"cluster" and not has_several(client):
         at = client.connection_pool.connection_kwargs
         raise _of_a_cluster(f"{at.get('host', HOST)}:{at.get('port', PORT)}")
     name, number = server[b"server"].decode(), server[b"version"].decode()

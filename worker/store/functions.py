@@ -12,10 +12,13 @@ from typing import Any, Self
 
 from hiredis import pack_command
 from redis import Redis
+from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
+from redis.exceptions import TimeoutError as TookTooLong
 
 from tasks.base.errors import PlannerError
 from worker.store import commit_parts
+from worker.store.clients import has_several
 
 BEGIN = "planner_begin"
 COMMIT = "planner_commit"
@@ -198,6 +201,17 @@ class Talk:
             replies.append(reply)
         return replies
 
+    def receive_each(self, count: int) -> list[Any]:
+        """Return the next `count` replies; that of a server that is away is its error."""
+        replies: list[Any] = []
+        for _ in range(count):
+            try:
+                replies += self.receive(1)
+            except (NoConnection, TookTooLong) as error:
+                self._owed -= 1
+                replies.append(error)
+        return replies
+
 
 def _packed(commands: Sequence[tuple[Any, ...]]) -> list[bytes]:
     return [b"".join(map(pack_command, commands))]
@@ -228,16 +242,17 @@ def call_each(client: Redis, commands: Iterable[tuple[Any, ...]]) -> None:
         call(client, *command)
 
 
-def ask(client: Redis, commands: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], Any]:
+def ask(client: Redis, commands: Iterable[tuple[Any, ...]], *, bears: bool = False) -> dict[tuple[Any, ...], Any]:
     """Send reading commands in one round trip, each command once. Returns the reply to each.
 
-    Raises the server's refusal.
+    With `bears` the reply of a cluster's server that is away is its error. Raises the server's refusal.
     """
     asked = list(dict.fromkeys(commands))
+    bears = bears and has_several(client)
     with Talk(client) as talk:
         talk.send(asked)
-        replies = talk.receive(len(asked))
+        replies = talk.receive_each(len(asked)) if bears else talk.receive(len(asked))
     for reply in replies:
-        if isinstance(reply, Exception):
+        if isinstance(reply, Exception) and not (bears and isinstance(reply, NoConnection | TookTooLong)):
             raise reply
     return dict(zip(asked, replies, strict=True))

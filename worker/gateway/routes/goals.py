@@ -16,7 +16,7 @@ from schemas.envelope import FieldError, Problem, field_error
 from schemas.goal import Goal
 from schemas.plan import GoalAnswer
 from schemas.traceparent import read_traceparent
-from worker.engine.admission import fresh_plan_id
+from worker.engine.admission import reachable_plan_id
 from worker.gateway import openapi
 from worker.gateway.access import Access, Context, Doors, Producer, having
 from worker.gateway.messages import IdempotencyKey, id_of_key, read_json, refusal_of, reused, wrong
@@ -194,7 +194,8 @@ def hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, st
     tenant = caller.admit(goal)
     new = Sent(None, goal.goal_id or "", tenant, digest)
     try:
-        told = (doors.client, data, new, fresh_plan_id(goal.context.repo), doors.settings.retention_s)
+        plan_id = reachable_plan_id(doors.client, goal.context.repo, doors.settings.partitions)
+        told = (doors.client, data, new, plan_id, doors.settings.retention_s)
         sent = publishing.hand_in(*told, traceparent=trace)
     except GoalConflict as conflict:
         raise _conflict(conflict, caller, has_own_id) from conflict

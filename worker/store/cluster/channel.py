@@ -124,6 +124,9 @@ class Channel:
         self._unread[address] = self._unread.get(address, 0) + len(its)
         if address in self._lost:
             return
+        if self._topology.hangs(address):
+            self._lost[address] = TookTooLong(f"{address.host}:{address.port} answered nothing shortly ago.")
+            return
         try:
             line = self._lines.get(address)
             if line is None:
@@ -134,12 +137,14 @@ class Channel:
 
     def _lose(self, address: Address, error: Exception) -> None:
         self._lost[address] = error
-        self._topology.lose(address)
+        self._topology.lose(address, hangs=isinstance(error, TookTooLong | TimeoutError))
 
     # receiving
 
     def read_response(self, **_: Any) -> Any:
         """Return the next reply. Raises NoConnection if a server is away or does not serve the slot."""
+        if not self._owed:  # an earlier error was one of the replies
+            raise NoConnection("No server of the cluster owes a reply.")
         owed = self._owed.popleft()
         if owed.join is None:
             return self._read(owed.places[0])

@@ -21,6 +21,7 @@ from worker.store.cluster.obstacles import NoCluster
 SLOTS = 16384
 PATIENCE_S = 1.0  # with one server that is asked for the slots
 AGAIN_S = 0.1  # between two questions after lost connections
+HANGS_S = 2.0  # else each thread would wait for a server that hangs, again and again
 AWAY_S = 5.0  # for so long a server that could not be reached is asked last
 
 
@@ -46,6 +47,7 @@ class Topology:
         self._asked = -AGAIN_S
         self._is_old = True
         self._away: dict[Address, float] = {}
+        self._hanging: dict[Address, float] = {}
         self.servers: tuple[Address, ...] = ()  # those that have slots
         self.version = 0  # is raised by each change
 
@@ -55,10 +57,22 @@ class Topology:
         if has_moved:
             self._asked = -AGAIN_S
 
-    def lose(self, address: Address) -> None:
-        """Record that a server cannot be reached."""
-        self._away[address] = time.monotonic() + AWAY_S
+    def lose(self, address: Address, *, hangs: bool = False) -> None:
+        """Record that a server cannot be reached, or that it `hangs`: then nothing is sent to it for a short time."""
+        now = time.monotonic()
+        self._away[address] = now + AWAY_S
+        if hangs:
+            self._hanging[address] = now + HANGS_S
         self.doubt()
+
+    def hangs(self, address: Address) -> bool:
+        """Return whether a server answered nothing shortly ago."""
+        return bool(self._hanging) and self._hanging.get(address, 0.0) > time.monotonic()
+
+    def is_away(self, key: bytes) -> bool:
+        """Return whether the server of a key was lost lately."""
+        address = self._slots[slot_of(key)]
+        return bool(self._away) and (address is None or self._away.get(address, 0.0) > time.monotonic())
 
     def of(self, slot: int) -> Address:
         """Return the server of a slot. Raises NoConnection if none has it."""
