@@ -104,8 +104,8 @@ def test_ranks_have_the_plans_that_fit_every_filter(planner: Planner) -> None:
 
     for wanted in (*FILTERS, PlanFilter(text="fix b"), PlanFilter(text="acme shop", tenant="acme")):
         words = [each.plan_id for each in queries.plans(planner.client, 1, wanted)]
-        for figure in plan_ranks.FIGURES:
-            assert set(plan_ranks.rank(planner.client, 1, wanted, figure)) == set(words), (wanted, figure)
+        for by in plan_ranks.ORDERS:
+            assert set(plan_ranks.rank(planner.client, 1, wanted, by)) == set(words), (wanted, by)
 
 
 def test_an_ordinary_success_writes_no_list(planner: Planner) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect, sync_playwright
 
 from tests.support.gateway import Gateway
 from tests.support.programs import NODE_MODULES
@@ -18,7 +18,10 @@ PATIENCE_MS = 30_000  # on a machine that runs many tests at once
 MOST_TABS = 150  # to reach anything on a page by the Tab key
 FITS = """document.documentElement.scrollWidth <= innerWidth
   && [...document.querySelectorAll(".reading td")].every(each => each.scrollWidth <= each.clientWidth + 1)"""
-WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 360, "height": 740}
+WIDE: ViewportSize = {"width": 1440, "height": 900}
+LAPTOP: ViewportSize = {"width": 1280, "height": 800}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+NARROW: ViewportSize = {"width": 360, "height": 740}
 HOSTILE = (  # in every field that comes from outside; whatever runs or is markup shows
     "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
     "\x1b[31m\u202e'\"--></textarea></title><svg onload=alert(1)>{{ 7*7 }}{% raw %} javascript:alert(1)"

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from schemas import codec
+from schemas.attachment import Kind
+from schemas.delivered import DeliveryState
 from schemas.kinds.gap_report import PassedReason
 from tests.support import sums
-from tests.support.planner import SHAPES, Planner, lost, paused, questioned
-from worker.store import dead, keys
+from tests.support.planner import (
+    SHAPES,
+    Planner,
+    delivered,
+    drafting,
+    followed,
+    held_by,
+    lost,
+    paused,
+    questioned,
+)
+from worker.store import attachments, dead, keys
 from worker.store.dead import Filter
 from worker.store.keys import Partition, partition_of
 
 DOCUMENTS: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "fixtures" / "documents.json").read_text())
 
+LISTED = 200  # plans, besides those of the views
+DIFF = (
+    b"diff --git a/b.py b/b.py\n--- a/b.py\n+++ b/b.py\n@@ -1,2 +1,3 @@\n def total(items):\n"
+    b"-    return sum(round(each, 2) for each in items)\n+    whole = sum(items)\n+    return round(whole, 2)\n"
+)
+PRINTED = b"I read b.py.\nI round the total once.\n"
 OURS = frozenset(each.value for each in PassedReason)  # words that other parts of the planner read in a document
 
 
@@ -28,7 +47,13 @@ def plan_views(plan_id: str, step_id: str = "fix-b") -> dict[str, str]:
 
 def views(planner: Planner) -> dict[str, str]:
     """Make plans, and list every view in its states: full, empty, wrong."""
-    plans = {shape.__name__: f"/plans/{shape(planner)}" for shape in (*SHAPES, paused, questioned, lost)}
+    for _ in range(LISTED):
+        planner.submit()
+    shapes = (*SHAPES, paused, questioned, lost, drafting, delivered, changed)
+    plans = {shape.__name__: f"/plans/{shape(planner)}" for shape in shapes}
+    held_by(planner, plans["executing"].removeprefix("/plans/"), "fix-b", "ctl-7")
+    for state in DeliveryState:
+        followed(planner, delivered(planner), state=state)
     sums.seed(planner.client, [("default", "acme/shop"), ("globex", None)])
     return {
         "list": "/",
@@ -50,6 +75,8 @@ def views(planner: Planner) -> dict[str, str]:
         "fleet": "/fleet",
         "no plan": "/plans/none",
         "help": "/help",
+        "errors": "/errors",
+        "list of 200": "/?limit=200",
         "sorted": "/?sort=tokens",
         **_acts(planner, plans),
     }
@@ -78,6 +105,32 @@ def _acts(planner: Planner, plans: Mapping[str, str]) -> dict[str, str]:
         "no dead": "/dead?cause=none",
         "replay": f"/dead/replay?entry={entry.name}&entry=goals/1-1",
     }
+
+
+def changed(planner: Planner) -> str:
+    """Create a completed plan with a diff, the agent's output, a test report and an answer in its result."""
+    steps: list[dict[str, Any]] = [
+        {"step_id": "fix-b", "title": "Fix b", "intent": "Fix b", "allowed_files": ["b.py"], "verify": "pytest"},
+        {"step_id": "look", "title": "Look", "intent": "Look", "depends_on": ["fix-b"], "type": "READ"},
+    ]
+    plan_id = planner.submit(steps=steps)
+    sent: tuple[tuple[bytes, Kind], ...] = ((DIFF, "diff"), (PRINTED, "transcript"))
+    for content, kind in sent:
+        data = attachments.message(plan_id, "fix-b", 1, content, kind)
+        attachments.send(planner.client, planner.partitions, plan_id, data)
+    digests = [hashlib.sha256(content).hexdigest() for content in (DIFF, PRINTED)]
+    planner.report(
+        "fix-b",
+        plan_id,
+        touched_files=["b.py"],
+        diff_hash=digests[0],
+        commit="c1",
+        transcript={"path": "/var/a", "host": "build-7", "sent": f"sha256:{digests[1]}"},
+        verify=[{"tool": "pytest", "exit_code": 0, "tests": {"passed": 12, "failed": 0, "skipped": 1}}],
+    )
+    planner.report("look", plan_id, output="b rounds once")
+    planner.container.context(partition_of(plan_id, planner.partitions)).engine.sweep("here")
+    return plan_id
 
 
 def with_document(planner: Planner, kind: str, document: Any, **goal: Any) -> str:

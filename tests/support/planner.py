@@ -11,6 +11,8 @@ from typing import Any
 from schemas import codec
 from schemas.plan import PlanView
 from schemas.stored import HOT, decode_plan
+from schemas.stored.delivered import DeliveredChange
+from tasks.policy.waits import DRAFT
 from tests.conftest import wait_until
 from tests.support.scripts.campaign import EXPLORATION, a_goal
 from worker.process.container import Container
@@ -108,9 +110,9 @@ def deciding(planner: Planner) -> Iterator[None]:
         yield
 
 
-def executing(planner: Planner) -> str:
+def executing(planner: Planner, **goal: Any) -> str:
     """Create a plan with one step done, one in flight, and one that waits for both."""
-    plan_id = planner.submit()
+    plan_id = planner.submit(**goal)
     planner.report("look", plan_id)
     return plan_id
 
@@ -119,8 +121,8 @@ def asking(planner: Planner) -> str:
     return planner.submit(steps=RISKY, approvals=["HIGH"])
 
 
-def completed(planner: Planner) -> str:
-    plan_id = planner.submit()
+def completed(planner: Planner, **goal: Any) -> str:
+    plan_id = planner.submit(**goal)
     for step in ("look", "fix-b", "a-check"):
         planner.report(step, plan_id, touched_files=["b.py"] if step == "fix-b" else [])
     assert planner.view(plan_id).state == "COMPLETED"
@@ -139,8 +141,34 @@ def delivered(planner: Planner) -> str:
     return plan_id
 
 
-def halted(planner: Planner) -> str:
+def followed(planner: Planner, plan_id: str, **change: Any) -> None:
+    """Keep the state of a plan's delivered change, as those who follow it at its forge do."""
+    about = {"plan_id": plan_id, "goal_id": "g", "tenant": "default", "repo": "acme/shop", "branch": "planner/x"}
+    kept = DeliveredChange.model_validate({**about, **change})
+    kept.times.setdefault(kept.state, 1_800_000_000_000)
+    planner.client.hset(keys.delivered(plan_id), mapping={"version": 1, "change": kept.model_dump_json()})
+
+
+def held_by(planner: Planner, plan_id: str, step_id: str, controller: str) -> None:
+    """Have a controller claim the attempt of a step."""
+    lease = keys.Partition(keys.partition_of(plan_id, planner.partitions)).lease_prefix(plan_id) + step_id
+    said: Any = planner.client.hmget(lease, "attempt", "lease")
+    planner.client.fcall("planner_heartbeat", 1, lease, *said, controller)
+
+
+def drafting(planner: Planner) -> str:
+    """Create a plan that waits for a drafter."""
     plan_id = executing(planner)
+    key = keys.Partition(keys.partition_of(plan_id, planner.partitions)).plan(plan_id).plan
+    raw: Any = planner.client.hmget(key, *HOT)
+    asked = {"kind": DRAFT, "questions": [], "asked": 0, "until": 4_000_000_000_000}
+    record = replace(decode_plan(raw), question=asked)
+    planner.client.hset(key, "live", record.encode("live"))
+    return plan_id
+
+
+def halted(planner: Planner, **goal: Any) -> str:
+    plan_id = executing(planner, **goal)
     planner.report("fix-b", plan_id, touched_files=["etc/passwd"])
     assert planner.view(plan_id).state == "HALTED"
     return plan_id

@@ -79,18 +79,18 @@ def _apart(sight: Sight, wanted: PlanFilter) -> list[PlanFilter]:
 
 
 def rank_plans(
-    doors: Context, sight: Sight, wanted: PlanFilter, figure: str, limit: int, cursor: str | None
+    doors: Context, sight: Sight, wanted: PlanFilter, by: str, limit: int, cursor: str | None
 ) -> queries.Page:
-    """Return a page of the wanted plans that the caller sees, the highest figure first. Raises WrongCursor.
+    """Return a page of the wanted plans that the caller sees, in an order of `plan_ranks`. Raises WrongCursor.
 
     The newest `plan_ranks.MOST_RANKED` plans of each visible repository are compared. A cursor is a number of plans.
     """
     if not (cursor is None or (cursor.isascii() and cursor.isdigit() and len(cursor) < MAX_DIGITS)):
         raise WrongCursor
-    first, figures = int(cursor or 0), dict[str, int]()
+    first, places = int(cursor or 0), dict[str, plan_ranks.Place]()
     for each in _apart(sight, wanted):
-        figures |= plan_ranks.rank(doors.client, doors.partitions, each, figure)
-    ranked = sorted(figures, key=figures.__getitem__, reverse=True)
+        places |= plan_ranks.rank(doors.client, doors.partitions, each, by)
+    ranked = sorted(places, key=places.__getitem__)
     items: list[PlanSummary] = []
     end = first
     while len(items) < limit and end < len(ranked):

@@ -20,6 +20,7 @@ from schemas.result import (
     StepResult,
     VerifiedBy,
 )
+from worker.render.delivery import WORDS
 from worker.render.failure import failure_of, sentence_of
 from worker.render.time_line import AttemptTimes
 from worker.store.attachments import KeptDiff, digest_of
@@ -261,7 +262,9 @@ def _proof(view: PlanView, verified: Sequence[VerifiedBy]) -> str:
 def _delivered(view: PlanView) -> str:
     if view.undelivered:
         return "it was not delivered"
-    return "a pull request is open" if view.pull_request else f"it is on branch {view.branch}" if view.branch else ""
+    if view.pull_request:
+        return f"its pull request is {WORDS[view.delivery.state]}" if view.delivery else "a pull request is open"
+    return f"it is on branch {view.branch}" if view.branch else ""
 
 
 def counted(number: int, what: str) -> str:

@@ -20,6 +20,7 @@ from schemas.stored import PlanHead
 from schemas.times import milliseconds
 from tasks.base.errors import PlannerError
 from tasks.plan import lifecycle
+from tasks.policy.waits import DRAFT
 from worker.store.keys import Partition, partition_of
 
 PAGE = 500
@@ -74,7 +75,8 @@ class PlanFilter:
             (self.tenant, plan.tenant),
             (self.rule, plan.halt.rule if plan.halt else ""),
         )
-        return all(ours in (None, theirs) for ours, theirs in wanted) and not (self.waiting and plan.waiting is None)
+        is_asked = plan.waiting is not None and plan.waiting.kind != DRAFT  # a drafter is no person
+        return all(ours in (None, theirs) for ours, theirs in wanted) and (is_asked or not self.waiting)
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
-"""Plans by a figure of theirs, the highest first: of those that are asked for the newest MOST_RANKED are compared.
+"""Plans in an order: of those that are asked for, the newest MOST_RANKED are compared.
 
-Of each only its figures are read. Which of them fit is asked of the lists that plans are in.
+The highest figure comes first; texts go from A to Z, plans without one last. Of each plan only what it is compared by
+is read. Which of them fit is asked of the lists that plans are in.
 """
 
 from __future__ import annotations
@@ -8,20 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis import Redis
+from redis.exceptions import NoPermissionError
 
 from schemas import codec
 from schemas.stored import PlanHead, read_part
 from schemas.stored.spending import Spending
+from tasks.plan.lifecycle import PLAN_ENDS
 from worker.store.keys import Partition, partition_of
 from worker.store.plan_lists import PlanFilter, walk
+from worker.store.step_activity import controllers_of, read_activities
 
 MOST_RANKED = 5000
+MOST_AT_WORK = 500  # plans, of which it is read who works on them: each costs five commands
 PAGE = 1000
+CONTROLLER = "controller"
 
 Live = Mapping[str, Any]  # what outcomes change of a plan
+Place = tuple[int, str]  # plans with a lower one come first
 
 
 def _took(live: Live) -> int:
@@ -29,31 +36,71 @@ def _took(live: Live) -> int:
     return int(times["ended"] - times["created"]) if "ended" in times else 0
 
 
-FIGURES: Mapping[str, Callable[[Live], int]] = MappingProxyType(
+def _highest(figure: Callable[[Live], int]) -> Callable[[bytes], Place]:
+    return lambda live: (-figure(codec.loads(live)), "")
+
+
+def _of_text(text: str) -> Place:
+    said = text.casefold()
+    return not said, said
+
+
+def _first(raw: bytes) -> Place:
+    return _of_text(raw.decode(errors="replace"))
+
+
+class Order(NamedTuple):
+    """The field of a plan's hash that an order reads, and the place by its content."""
+
+    field: str
+    place: Callable[[bytes], Place]
+
+
+ORDERS: Mapping[str, Order] = MappingProxyType(
     {
-        "steps": lambda live: int(live["counts"].get("DONE", 0)),
-        "tokens": lambda live: int(live["spent"]["tokens"]),
-        "cost": lambda live: read_part(live, Spending).cost or 0,
-        "took": _took,
+        "state": Order("state", _first),
+        "goal": Order("text", _first),
+        "steps": Order("live", _highest(lambda live: int(live["counts"].get("DONE", 0)))),
+        CONTROLLER: Order("state", _first),
+        "tokens": Order("live", _highest(lambda live: int(live["spent"]["tokens"]))),
+        "cost": Order("live", _highest(lambda live: read_part(live, Spending).cost or 0)),
+        "took": Order("live", _highest(_took)),
     }
 )
 
 
-def rank(client: Redis, partitions: int, wanted: PlanFilter, figure: str) -> dict[str, int]:
-    """Return the figures of the newest plans that are wanted; a few may have changed since and not fit."""
-    of, found = FIGURES[figure], dict[str, int]()
+def rank(client: Redis, partitions: int, wanted: PlanFilter, by: str) -> dict[str, Place]:
+    """Return the places of the newest plans that are wanted; a few may have changed since and not fit."""
+    found = _read(client, partitions, wanted, ORDERS[by])
+    return _by_controller(client, partitions, found) if by == CONTROLLER else found
+
+
+def _read(client: Redis, partitions: int, wanted: PlanFilter, order: Order) -> dict[str, Place]:
+    found = dict[str, Place]()
     places = (place.plan_id for place, may_fit in walk(client, partitions, wanted) if may_fit)
     newest = islice(places, MOST_RANKED)
+    fields = (order.field, "head", "text") if wanted.kind or wanted.words else (order.field,)
     while some := list(islice(newest, PAGE)):
         fitting = [*_in_all_lists(client, partitions, some, wanted)]
         pipeline = client.pipeline(transaction=False)
         for plan_id in fitting:
-            fields = ("live", "head", "text") if wanted.kind or wanted.words else ("live",)
             pipeline.hmget(Partition(partition_of(plan_id, partitions)).plan(plan_id).plan, fields)
-        for plan_id, (live, *about) in zip(fitting, pipeline.execute() if fitting else (), strict=True):
-            if live and (not about or _is_about(wanted, *about)):
-                found[plan_id] = of(codec.loads(live))
+        for plan_id, (raw, *about) in zip(fitting, pipeline.execute() if fitting else (), strict=True):
+            if raw is not None and (not about or _is_about(wanted, *about)):
+                found[plan_id] = order.place(raw)
     return found
+
+
+def _by_controller(client: Redis, partitions: int, states: Mapping[str, Place]) -> dict[str, Place]:
+    """Return the places of plans by who works on them, read of the newest MOST_AT_WORK that have not ended."""
+    ends = {state.casefold() for state in PLAN_ENDS}
+    live = [plan_id for plan_id, (_, state) in states.items() if state not in ends][:MOST_AT_WORK]
+    try:
+        known = read_activities(client, partitions, live)
+    except NoPermissionError:
+        known = {}  # a gateway that may not read who works: the newest come first
+    names = {plan_id: next(iter(controllers_of(doing.steps)), "") for plan_id, doing in known.items()}
+    return {plan_id: _of_text(names.get(plan_id, "")) for plan_id in states}
 
 
 def _is_about(wanted: PlanFilter, head: bytes | None, text: bytes | None) -> bool:

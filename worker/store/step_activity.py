@@ -5,7 +5,7 @@ Read from leases and queues on demand.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from redis import Redis
@@ -22,7 +22,7 @@ from tasks.plan.file_claims import tell_wait
 from tasks.plan.snapshot import NOTE
 from worker.store import fleet
 from worker.store.keys import CONTROLLERS, Partition, partition_of
-from worker.store.standing_still import find_standing_still
+from worker.store.standing_still import RUNNING, find_standing_still
 
 MAY_START = (StepState.PENDING, StepState.ACTIVE)  # of those without an attempt in flight
 RELEASED = NOTE + LAST  # the field of a plan's steps with the last ones that were handed back
@@ -94,6 +94,11 @@ def read_activities(client: Redis, partitions: int, plan_ids: Sequence[str]) -> 
         activity = _activity(attempt, _or_nothing(lease), _or_nothing(pending), readers[attempt.queue], now)
         found[plan_id].steps[step] = activity
     return found
+
+
+def controllers_of(doing: Mapping[str, StepActivity]) -> tuple[str, ...]:
+    """Return who works on these steps, each once."""
+    return tuple(dict.fromkeys(each.controller for each in doing.values() if each.kind == RUNNING and each.controller))
 
 
 def _kept(live: bytes | None, released: bytes | None) -> dict[str, StepActivity]:

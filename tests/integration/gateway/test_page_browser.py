@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, ViewportSize, expect
 
 from schemas.api_key import Right
-from tests.support.browser import HOSTILE, NARROW, WIDE, Tab, tab
+from tests.support.browser import HOSTILE, LAPTOP, NARROW, PHONE, WIDE, Tab, tab
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.page_views import views
 from tests.support.planner import Planner, asking, executing, halted, hostile, obeying
@@ -30,22 +30,27 @@ HIDE = """() => {
 
 @needs("npm:axe-core")
 @pytest.mark.parametrize(
-    ("theme", "size"),
+    ("theme", "sizes"),
     [
-        pytest.param("light", WIDE, id="light-wide"),
-        pytest.param("dark", NARROW, id="dark-narrow", marks=pytest.mark.long),
-        pytest.param("light", NARROW, id="light-narrow", marks=pytest.mark.long),
-        pytest.param("dark", WIDE, id="dark-wide", marks=pytest.mark.long),
+        pytest.param("light", (LAPTOP, WIDE), id="light-wide"),
+        pytest.param("dark", (PHONE, NARROW), id="dark-narrow", marks=pytest.mark.long),
+        pytest.param("light", (PHONE, NARROW), id="light-narrow", marks=pytest.mark.long),
+        pytest.param("dark", (LAPTOP, WIDE), id="dark-wide", marks=pytest.mark.long),
     ],
 )
 def test_nothing_keeps_anybody_from_reading_a_page_or_acting_on_it(
-    browser: Browser, gateway: Gateway, planner: Planner, theme: str, size: dict[str, int]
+    browser: Browser, gateway: Gateway, planner: Planner, theme: str, sizes: tuple[ViewportSize, ...]
 ) -> None:
-    with tab(browser, gateway, color_scheme=theme, viewport=size) as opened:
-        found = {}
+    with tab(browser, gateway, color_scheme=theme) as opened:
+        found: dict[str, list[str]] = {}
 
         def look(name: str) -> None:
-            found[name] = [*opened.violations(), *(() if opened.fits() else ("wider than its window",))]
+            found[name] = []
+            for size in sizes:
+                opened.page.set_viewport_size(size)
+                found[name] += () if opened.fits() else [f"wider than {size['width']} px"]
+            opened.page.set_viewport_size(sizes[0])
+            found[name] += opened.violations()
 
         opened.open("/")
         look("sign in")

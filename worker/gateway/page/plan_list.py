@@ -16,6 +16,7 @@ from redis.exceptions import NoPermissionError
 from schemas import codec
 from schemas.api_key import Right
 from schemas.base import GoalKind, Name, PlanState, Word
+from schemas.delivered import DeliveryState
 from schemas.plan import PlanSummary, StandingStill
 from schemas.wording import expected
 from worker.gateway.access import Access, Context, Doors, Sight
@@ -26,9 +27,9 @@ from worker.gateway.responses import MOST_ITEMS, PAGE, Moment
 from worker.gateway.visible import PlanReader, count_states, list_plans, rank_plans
 from worker.render.review import ToReview, to_review
 from worker.store.plan_lists import PlanFilter, WrongCursor
-from worker.store.plan_ranks import MOST_RANKED
-from worker.store.standing_still import RUNNING, find_standing_still
-from worker.store.step_activity import read_activities
+from worker.store.plan_ranks import MOST_AT_WORK, MOST_RANKED
+from worker.store.standing_still import find_standing_still
+from worker.store.step_activity import controllers_of, read_activities
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -55,7 +56,37 @@ def took(plan: PlanSummary) -> int | None:
     return int((datetime.fromisoformat(plan.ended_at) - datetime.fromisoformat(plan.created_at)).total_seconds())
 
 
-SORTS = {"steps": "Steps", "tokens": "Tokens", "cost": "Cost", "took": "Took", "made": "Age"}
+SORTS = {  # by the columns of the list; those of TEXTS go from A to Z
+    "state": "State",
+    "goal": "Goal",
+    "steps": "Steps",
+    "controller": "Controller",
+    "tokens": "Tokens",
+    "cost": "Cost",
+    "took": "Took",
+    "made": "Age",
+}
+TEXTS = ("state", "goal", "controller")
+STILLS = {  # the reason why nothing moves -> its words in a row
+    "no_controller": "no controller",
+    "handed_back": "handed back",
+    "paused": "",
+    "breaker": "breaker open",
+    "person": "needs a person",
+    "files": "waits for files",
+    "drafter": "drafter asked",
+    "backoff": "tried again soon",
+    "review": "waits for reviews",
+}
+CHANGES = {  # the state of a delivered change -> its words and their colour
+    DeliveryState.DELIVERABLE: ("waits for room", ""),
+    DeliveryState.OPEN: ("open", "blue"),
+    DeliveryState.CHECKS_RED: ("checks red", "red"),
+    DeliveryState.CHANGES_ASKED: ("changes asked", "amber"),
+    DeliveryState.MERGED: ("merged", "green"),
+    DeliveryState.CLOSED: ("closed", ""),
+    DeliveryState.REVERTED: ("reverted", "red"),
+}
 
 
 class ListQuery(BaseModel):
@@ -73,7 +104,7 @@ class ListQuery(BaseModel):
     text: str = Field("", max_length=200)
     limit: int = Field(PAGE, ge=1, le=MOST_ITEMS)
     cursor: str | None = None
-    sort: Literal["steps", "tokens", "cost", "took"] | None = None
+    sort: Literal["state", "goal", "steps", "controller", "tokens", "cost", "took"] | None = None
 
     @property
     def wanted(self) -> PlanFilter:
@@ -97,8 +128,7 @@ def tell_doing(doors: Context, plans: Sequence[PlanSummary]) -> dict[str, Doing]
         return {}
     found = {}
     for plan_id, (steps, _) in known.items():
-        names = dict.fromkeys(each.controller for each in steps.values() if each.kind == RUNNING and each.controller)
-        found[plan_id] = Doing(tuple(names), find_standing_still(live[plan_id], steps, None))
+        found[plan_id] = Doing(controllers_of(steps), find_standing_still(live[plan_id], steps, None))
     return found
 
 
@@ -152,9 +182,13 @@ class Listing:
             may_submit=self.may_submit,
             may_act=self.may_act,
             sorts=SORTS,
+            texts=TEXTS,
+            changes=CHANGES,
+            stills=STILLS,
             took=took,
             of_tenants=self.sight.tenant is None,
             most_ranked=MOST_RANKED,
+            most_at_work=MOST_AT_WORK,
         )
         return html, not errors
 

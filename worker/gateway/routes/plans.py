@@ -156,9 +156,10 @@ def transcript(plan: Plan, doors: Doors, step_id: str, attempt: Annotated[int, Q
     keys = keys_of(doors, plan.plan_id)
     lines = read_lines(doors.client, keys, {step_id})
     known = {each["attempt"]: each for each in history.story_in(doors.client, keys, lines).get(step_id, ())}
-    sent = attachments.digest_of((known.get(attempt, {}).get("transcript") or {}).get("sent"))
-    found = attachments.read(doors.client, doors.partitions, plan.plan_id, plan.tenant, [sent] if sent else [], texts=1)
-    if not (text := found[sent].text if sent in found else None):
+    text = attachments.read_transcript(
+        doors.client, doors.partitions, plan.plan_id, plan.tenant, known.get(attempt, {})
+    )
+    if not text:
         raise Refusal("no_transcript", f"No transcript is kept of attempt {attempt} of {step_id[:64]!r}.", 404)
     return PlainTextResponse(text, headers={"Content-Disposition": "inline"})
 

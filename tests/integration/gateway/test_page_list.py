@@ -1,0 +1,93 @@
+"""The order of the list of plans by its columns, and the states of drafts and delivered changes in its rows."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+
+from schemas.api_key import Right
+from schemas.delivered import DeliveryState
+from tests.support.gateway import Gateway
+from tests.support.page import signed_in
+from tests.support.planner import Planner, completed, delivered, drafting, executing, followed, halted, held_by
+from worker.gateway.page.plan_list import CHANGES
+from worker.store import plan_ranks
+from worker.store.plan_ranks import MOST_AT_WORK
+
+
+def rows(answer: httpx.Response) -> dict[str, str]:
+    """Return the rows of a list by plan, in its order."""
+    return dict(re.findall(r'<tr id="(plan_.*?)">(.*?)</tr>', answer.text, re.DOTALL))
+
+
+def test_a_list_is_sorted_by_its_texts_from_a_to_z(gateway: Gateway, planner: Planner) -> None:
+    plans = {
+        executing(planner, goal="beta"): "ctl-2",
+        completed(planner, goal="Alpha"): "",
+        executing(planner, goal="delta"): "ctl-1",
+        halted(planner, goal="Gamma"): "",
+        executing(planner, goal="epsilon"): "",
+    }
+    beta, alpha, delta, gamma, epsilon = plans
+    for plan_id, controller in plans.items():
+        if controller:
+            held_by(planner, plan_id, "fix-b", controller)
+    client = signed_in(gateway, Right.VIEWER)
+
+    assert [*rows(client.get("/?sort=goal"))] == [alpha, beta, delta, epsilon, gamma]
+    assert [*rows(client.get("/?sort=state"))] == [alpha, epsilon, delta, beta, gamma]
+    assert [*rows(client.get("/?sort=controller"))] == [delta, beta, epsilon, gamma, alpha]
+    first, second = client.get("/?sort=goal&limit=3"), client.get("/?sort=goal&limit=3&cursor=3")
+    assert [*rows(first), *rows(second)] == [alpha, beta, delta, epsilon, gamma]
+    assert [*rows(client.get("/?sort=controller&state=EXECUTING"))] == [delta, beta, epsilon]
+    assert '<th scope="col" class="by-goal" aria-sort="ascending">' in first.text
+
+
+def test_who_works_is_read_of_so_many_plans_only(
+    gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_ranks, "MOST_AT_WORK", 1)
+    older, newer = executing(planner), executing(planner)
+    for plan_id in (older, newer):
+        held_by(planner, plan_id, "fix-b", f"ctl-{1 if plan_id == older else 2}")
+
+    shown = signed_in(gateway, Right.VIEWER).get("/?sort=controller")
+
+    assert [*rows(shown)] == [newer, older]
+    assert f"Who works is read of the newest {MOST_AT_WORK} that run." in shown.text
+
+
+def test_every_column_sorts_the_list(gateway: Gateway, planner: Planner) -> None:
+    plan_id = executing(planner)
+    client = signed_in(gateway, Right.VIEWER)
+    page = client.get("/").text
+    columns = re.findall(r'<th scope="col" class="by-(\w+)', page)
+
+    assert len(columns) == page.count('<th scope="col"')
+    for column in columns:
+        assert [*rows(client.get(f"/?sort={column}" if column != "made" else "/"))] == [plan_id]
+
+
+@pytest.mark.parametrize("state", DeliveryState)
+def test_a_row_has_the_state_of_the_delivered_change(gateway: Gateway, planner: Planner, state: DeliveryState) -> None:
+    plan_id = delivered(planner)
+    followed(planner, plan_id, state=state)
+
+    (row,) = rows(signed_in(gateway, Right.VIEWER).get("/")).values()
+
+    words, tone = CHANGES[state]
+    assert f'<span class="mark {tone}">{words}</span>' in row
+
+
+def test_a_plan_that_waits_for_a_drafter_needs_no_person(gateway: Gateway, planner: Planner) -> None:
+    plan_id = drafting(planner)
+    client = signed_in(gateway, Right.ADMIN)
+
+    page = client.get("/")
+
+    assert "a drafter is asked" in rows(page)[plan_id]
+    assert "waits:" not in rows(page)[plan_id]
+    assert "Needs a person" not in page.text
+    assert rows(client.get("/?waiting=true")) == {}
