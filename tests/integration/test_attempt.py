@@ -12,12 +12,16 @@ from redis import Redis
 from typer.testing import CliRunner, Result
 
 from schemas import codec
+from schemas.api_key import Right
 from tests.support.engine import drain, plan
+from tests.support.gateway import running_gateway
 from tests.support.messages import answer, report, specs
 from worker.cli.commands.app import app
+from worker.cli.console import MISSING
 from worker.controller.attempt_log import DIFF, OUTCOME, TRANSCRIPT, VERIFICATION, digest
 from worker.controller.logs_folder import LogsFolder
 from worker.process.container import Container
+from worker.store import attachments
 
 GOAL = {
     "goal": "Fix it",
@@ -133,3 +137,40 @@ def test_a_place_that_an_outcome_lies_about_is_not_read(
     assert "private" not in planner(plan_id, "a").stdout
     assert planner(plan_id, "a", "--transcript").exit_code == 3
     assert "has not said" in planner(plan_id, "b").stdout
+
+
+def test_what_was_sent_of_an_agents_output_is_shown_elsewhere(
+    here: Container, redis: Redis, redis_url: str, planner: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plan_id,) = plan(here, redis, GOAL)
+    spec = next(spec for spec in specs(redis) if spec["step_id"] == "a")
+    attachments.send(redis, 1, plan_id, attachments.message(plan_id, "a", 1, SAID, "transcript"))
+    said = {"path": f"/var/logs/{plan_id}/a/1/transcript", "digest": digest(SAID), "host": "build-7"}
+    evidence = {"category": "TEST_REGRESSION", "stack_trace_head": "assert 1 == 2"}
+    told = {"failure_evidence": evidence, "transcript": {**said, "sent": digest(SAID)}}
+    report(redis, answer(spec, success=False, **told))
+    drain(here)
+    here.context(0).engine.sweep("here")
+
+    def check() -> None:
+        text = planner(plan_id, "a")
+        assert "It is kept on build-7" in text.stdout
+        assert "Its controller sent this of what the agent printed" in text.stdout
+        assert "thinking" in text.stdout
+        assert "\x1b[2J" not in text.stdout
+        assert planner(plan_id, "a", "--transcript").stdout_bytes == SAID
+        assert planner(plan_id, "a", "--diff").exit_code == MISSING
+        assert codec.loads(planner(plan_id, "a", "--json").stdout)["is_sent"]
+        shown = CliRunner().invoke(app, ["show", plan_id, "--transcript", "a"])
+        assert (shown.exit_code, shown.stdout_bytes) == (0, SAID)
+        for step, why in {"b": "No transcript of b is kept", "z": "has no step 'z'"}.items():
+            refused = CliRunner().invoke(app, ["show", plan_id, "--transcript", step])
+            assert refused.exit_code == MISSING
+            assert why in refused.stderr
+
+    check()
+    with running_gateway(redis_url) as gateway:
+        monkeypatch.delenv("PLANNER_REDIS_URL")
+        monkeypatch.setenv("PLANNER_URL", gateway.url)
+        monkeypatch.setenv("PLANNER_API_KEY", gateway.key(Right.VIEWER))
+        check()

@@ -132,6 +132,15 @@ class HttpPlanner:
         with self._link.stream(f"/v1/plans/{quote(plan.plan_id, safe='')}/changes.diff", {}, {}) as answer:
             return answer.read()
 
+    def transcript(self, plan: PlanView, step_id: str, attempt: dict[str, Any]) -> bytes | None:
+        """Return the gateway's response."""
+        path = f"/v1/plans/{quote(plan.plan_id, safe='')}/steps/{quote(step_id, safe='')}/transcript"
+        try:
+            with self._link.stream(path, {"attempt": attempt["attempt"]}, {}) as answer:
+                return answer.read()
+        except NotFound:
+            return None
+
     def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:
         """Return the plans of one page after the other."""
         found: list[PlanSummary] = []

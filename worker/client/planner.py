@@ -125,6 +125,9 @@ class Planner(Protocol):
     def changes(self, plan: PlanView) -> bytes:
         """Return the stored diffs of the changes that a plan landed."""
 
+    def transcript(self, plan: PlanView, step_id: str, attempt: dict[str, Any]) -> bytes | None:
+        """Return what the agent of one of a step's attempts printed, as far as it was sent; None if it is not kept."""
+
     def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:
         """Return plans, the newest first, at most `most`."""
 

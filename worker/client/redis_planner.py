@@ -23,7 +23,7 @@ from worker.client.redis_connection import asked
 from worker.host.account import host_name
 from worker.render.result_reading import ALL_DIFFS, read_result
 from worker.settings.settings import Settings
-from worker.store import export, fleet, kept_goals, plan_lists, plan_names, publishing, queries, sums
+from worker.store import attachments, export, fleet, kept_goals, plan_lists, plan_names, publishing, queries, sums
 from worker.store.history import Story, read_lines, story
 from worker.store.kept_goals import KeptGoal
 from worker.store.keys import NO_TENANT, Partition, PlanKeys, partition_of
@@ -113,6 +113,11 @@ class RedisPlanner:
     def changes(self, plan: PlanView) -> bytes:
         """Read its log, and the diffs that the log names."""
         return b"".join(read_result(self.client, self.partitions, plan, diffs=ALL_DIFFS).diffs.values())
+
+    @_told
+    def transcript(self, plan: PlanView, step_id: str, attempt: dict[str, Any]) -> bytes | None:  # noqa: ARG002
+        """Read what the log names."""
+        return attachments.read_transcript(self.client, self.partitions, plan.plan_id, plan.tenant, attempt)
 
     @_told
     def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:

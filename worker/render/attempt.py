@@ -49,6 +49,8 @@ def _head(shown: dict[str, Any]) -> Iterator[Text]:
         used = "tokens not told" if tokens is None else f"{tokens:,} tokens"
         yield Text(plain(f"{outcome.get('controller')}  {metrics.get('duration_ms', 0) / 1000:.1f} s  {used}"), "dim")
     yield Text(plain(place(shown)), "dim")
+    if shown["is_sent"]:
+        yield Text("Its controller sent this of what the agent printed; the rest is there.", "dim")
     if reported := outcome.get("instructions"):
         yield Text(plain(draw_instructions(reported)), "dim")
     if shown["is_unaltered"] is False:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from base64 import b64encode
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from schemas.contract.streams import MOST_WAITING
 from schemas.stored import PlanHead
 from tasks.text.diffs import FileDiff, read_diff
 from tasks.text.secrets import mask
-from worker.store import functions
+from worker.store import functions, history
 from worker.store.clients import now_ms
 from worker.store.keys import Partition, partition_of
 
@@ -35,6 +35,7 @@ REFUSED_FROM = 0.7  # of maxmemory
 MOST_FILES = 500  # of a diff, with figures
 TAKEN = 32  # entries at a time
 DIGEST = "sha256:"
+NO_PLACE = -1  # an attempt has all attachments that it may have
 
 log = logging.getLogger("planner.attachments")
 
@@ -104,10 +105,20 @@ def _kept(client: Redis, home: Partition, fields: list[str], texts: int) -> dict
     return found
 
 
+def read_transcript(
+    client: Redis, partitions: int, plan_id: str, tenant: str, attempt: Mapping[str, Any]
+) -> bytes | None:
+    """Return what the agent of an attempt in a story printed, as far as it was sent; None if it is not stored."""
+    sent = digest_of((attempt.get("transcript") or {}).get("sent"))
+    found = read(client, partitions, plan_id, tenant, [sent], texts=1) if sent else {}
+    return found[sent].text if sent in found else None
+
+
 def take(client: Redis, home: Partition, retention_s: int, share: int, *, keep: bool, is_full: bool) -> None:
     """Move the waiting attachments of a partition, one of `share`, to the store; unless `keep`, only their figures.
 
     Nothing is stored if the server is full. A diff is stored without its secrets, and only within the tenant's share.
+    Three of a kind are stored of an attempt; the one that its outcome names takes the place of another one.
     """
     most_of_a_tenant = MOST_OF_A_TENANT // share
     kept = (home.attachments_kept, home.attachments_order, home.attachments_sizes, home.attachments_attempts)
@@ -122,10 +133,13 @@ def take(client: Redis, home: Partition, retention_s: int, share: int, *, keep: 
             field = _field(PlanHead.decode(head).tenant, one.plan_id, _digest(one))
             attempt = f"{one.plan_id} {one.step_id} {one.attempt} {one.kind}"
         now = now_ms(client)
-        bounds = (now, now - 1000 * retention_s, MOST_BYTES // share, most_of_a_tenant, attempt)
-        call = (functions.KEEP_ATTACHMENT, len(keys), *keys, entry, field, figures, text, *bounds)
+        bounds = (now, now - 1000 * retention_s, MOST_BYTES // share, most_of_a_tenant)
+        call = (functions.KEEP_ATTACHMENT, len(keys), *keys, entry, field)
         try:
-            functions.call(client, "FCALL", *call)
+            if functions.call(client, "FCALL", *call, figures, text, *bounds, attempt, "0") == NO_PLACE and one:
+                is_named = history.names_digest(client, home.plan(one.plan_id), one.step_id, one.attempt, _digest(one))
+                figures = figures if is_named else b""
+                functions.call(client, "FCALL", *call, figures, text, *bounds, attempt, "1")
         except ResponseError as error:  # of a server that is full or cannot write: clocks go on all the same
             log.warning("attachment_refused", extra={"reason": str(error)})
             return

@@ -13,7 +13,7 @@ from redis import Redis
 
 from schemas import codec
 from schemas.api_key import Right
-from schemas.attachment import MAX_ATTACHMENT_BYTES
+from schemas.attachment import MAX_ATTACHMENT_BYTES, Kind
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.markup_attacks import HOSTILE_TEXTS
 from tests.support.page import Markup, signed_in
@@ -138,6 +138,34 @@ def test_a_transcript_is_shown_to_who_may_read_the_plan_without_secrets_and_thre
     assert f'<a href="{at}1">What the agent printed</a>' in page
     monkeypatch.setattr(plan_story, "MOST_READ", 1)
     assert client.get(at + "1").json()["code"] == "log_too_long"
+
+
+def test_what_an_outcome_names_is_kept_after_three_wrong_ones_and_a_wrong_one_after_it_is_not(
+    gateway: Gateway, planner: Planner
+) -> None:
+    plan_id, diff, printed = planner.submit(steps=STEPS), diff_of("new"), b"I round once.\n"
+
+    def send(content: bytes, kind: Kind) -> None:
+        attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 1, content, kind))
+
+    for number in range(3):
+        send(diff_of(f"wrong {number}"), "diff")
+        send(f"wrong {number}".encode(), "transcript")
+    sweep(planner)
+    send(diff, "diff")
+    send(printed, "transcript")
+    said = {"path": "/var/a", "host": "build-7", "sent": f"sha256:{digest(printed)}"}
+    planner.report("fix-b", plan_id, touched_files=["b.py"], diff_hash=digest(diff), transcript=said)
+    send(diff_of("wrong at last"), "diff")
+    sweep(planner)
+
+    client = gateway.client(Right.VIEWER)
+    assert client.get(f"/v1/plans/{plan_id}/changes.diff").content == diff
+    assert client.get(f"/v1/plans/{plan_id}/steps/fix-b/transcript?attempt=1").content == printed
+    kept = [each.rpartition(b" ")[2].decode() for each in planner.client.zrange(Partition(0).attachments_order, 0, -1)]
+    assert digest(diff_of("wrong at last")) not in kept
+    assert len(kept) == 6
+    assert planner.client.xlen(Partition(0).attachments) == 0
 
 
 def test_a_diff_that_no_accepted_outcome_names_is_not_shown(gateway: Gateway, planner: Planner) -> None:

@@ -15,6 +15,7 @@ from worker.host.terminal import content
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
+    from schemas.plan import PlanView
     from worker.controller.logs_folder import LogsFolder
 
 
@@ -24,6 +25,7 @@ class Told:
 
     plan_id: str
     attempts: dict[int, dict[str, Any]] = field(default_factory=dict)
+    view: PlanView | None = None  # of the server
 
 
 @command
@@ -48,7 +50,8 @@ def attempt(
 
     [b]planner attempt 3c-0199 fix-test-001 2 --diff | git apply --check[/b]
 
-    On another host it names the right host. With the whole id of a plan it needs no server on the right host.
+    On another host it names the right host, and has the output of the agent if the controller sent that. With the whole
+    id of a plan it needs no server on the right host.
     """
     from worker.controller.attempt_log import DIFF, TRANSCRIPT, VERIFICATION
     from worker.controller.logs_folder import LogsFolder, logs_path
@@ -65,7 +68,7 @@ def attempt(
     asked = [
         name for name, is_asked in {TRANSCRIPT: transcript, DIFF: diff, VERIFICATION: verification}.items() if is_asked
     ]
-    if asked and not shown["files"]:
+    if asked and not (shown["folder"] or shown["files"].keys() & asked):
         raise Failure.of("not_here", f"{place(shown)}.", MISSING)
     if as_json:
         say_json({**shown, "files": {name: data.decode(errors="replace") for name, data in shown["files"].items()}})
@@ -91,7 +94,7 @@ def _ask(plan: str, step: str, tenant: str, folder: LogsFolder) -> Told:
         raise
     if step not in {each.step_id for each in view.steps}:
         raise Failure.of("no_such_step", f"{view.plan_id} has no step {step!r}.", MISSING)
-    return Told(view.plan_id, {each["attempt"]: each for each in ended})
+    return Told(view.plan_id, {each["attempt"]: each for each in ended}, view)
 
 
 def _look(folder: LogsFolder, told: Told, step: str, number: int) -> dict[str, Any]:
@@ -102,13 +105,22 @@ def _look(folder: LogsFolder, told: Told, step: str, number: int) -> dict[str, A
     kept = said.get("transcript") or {}
     folder = _folder_of(kept, told.plan_id, step, number) or folder
     files = folder.read(told.plan_id, step, number)
+    is_here, sent = bool(files), None
+    if told.view and not is_here and kept.get("sent"):
+        with open_planner() as planner:
+            sent = planner.transcript(told.view, step, said)
+    if sent:
+        files[TRANSCRIPT] = sent
     return {
         "plan_id": told.plan_id,
         "step_id": step,
         "attempt": number,
         **{name: said.get(name) for name in ("at", "result", "category", "reason", "transcript")},
-        "folder": str(folder.place(told.plan_id, step, number)) if files else None,
-        "is_unaltered": digest(files[TRANSCRIPT]) == kept["digest"] if TRANSCRIPT in files and kept else None,
+        "folder": str(folder.place(told.plan_id, step, number)) if is_here else None,
+        "is_unaltered": digest(files[TRANSCRIPT]) == kept["digest"]
+        if is_here and TRANSCRIPT in files and kept
+        else None,
+        "is_sent": bool(sent),
         "spec": _document(files, SPEC),
         "outcome": _document(files, OUTCOME),
         "files": files,

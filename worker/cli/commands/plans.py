@@ -109,6 +109,9 @@ def show(
     tenant: Owner = NO_TENANT,
     every_step: Annotated[bool, typer.Option("--all", help=f"Draw more than {MOST_STEPS} steps.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Print only the diffs of its changes.")] = False,
+    transcript: Annotated[
+        str, typer.Option("--transcript", metavar="STEP", help="Print only what the agent of a step printed, if sent.")
+    ] = "",
     drafting: Annotated[
         bool, typer.Option("--drafting", help="Show the draft of an evolution instead: prompt, command, answer.")
     ] = False,
@@ -119,6 +122,8 @@ def show(
     [b]planner show 3c-0199[/b]
 
     [b]planner show ci-4711 --diff | git apply[/b]
+
+    [b]planner show ci-4711 --transcript fix-test-001[/b]
 
     [b]planner show ci-4711 --json | jq .budget.tokens[/b]
 
@@ -135,6 +140,9 @@ def show(
                 raise Failure.of("no_diff", "No diff of this plan is kept.", MISSING)
             terminal.content(changes)
             return
+        if transcript:
+            terminal.content(_transcript(planner, view, transcript))
+            return
         if drafting:
             _show_drafting(view, as_json=as_json)
             return
@@ -142,6 +150,17 @@ def show(
             view = view.model_copy(update={"result": planner.result(view)})
     shown = draw(view.result) if view.result else None
     say_json(view) if as_json else say(portrait(view, None if every_step else MOST_STEPS, shown))
+
+
+def _transcript(planner: Planner, view: PlanView, step: str) -> bytes:
+    """Return what the agent printed in the last attempt of a step that sent it."""
+    if step not in {each.step_id for each in view.steps}:
+        raise Failure.of("no_such_step", f"{view.plan_id} has no step {step!r}.", MISSING)
+    for attempt in reversed(planner.attempts(view.plan_id).get(step, [])):
+        was_sent = (attempt.get("transcript") or {}).get("sent")
+        if was_sent and (found := planner.transcript(view, step, attempt)):
+            return found
+    raise Failure.of("no_transcript", f"No transcript of {step} is kept. Try planner attempt on its host.", MISSING)
 
 
 def _show_drafting(view: PlanView, *, as_json: bool) -> None:

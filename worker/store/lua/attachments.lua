@@ -15,26 +15,36 @@ local MOST_ATTEMPTS = 100000 -- whose attachments are known; then all are forgot
 
 local MOST_OF_A_KIND = 3 -- that an attempt has
 
--- Whether an attempt may have this attachment. It may have several of a kind, since any controller may name the attempt
+-- Finds a place for this attachment of an attempt. It may have several of a kind, since any controller may name the attempt
 -- of another one, and a controller may send a transcript again with another cut: the outcome names the digest that counts.
-local function may_have(key, attempt, field)
+-- What an outcome names takes the place of the oldest one. Returns false where there is no place
+local function place(keys, attempt, field, is_named)
   if attempt == '' then return true end
-  if redis.call('HLEN', key) >= MOST_ATTEMPTS then redis.call('DEL', key) end
-  local digest, known = string.match(field, '%S+$'), redis.call('HGET', key, attempt) or ''
+  if redis.call('HLEN', keys[5]) >= MOST_ATTEMPTS then redis.call('DEL', keys[5]) end
+  local digest, known = string.match(field, '%S+$'), redis.call('HGET', keys[5], attempt) or ''
   if string.find(known, digest, 1, true) then return true end
-  if #known >= MOST_OF_A_KIND * #digest then return false end
-  redis.call('HSET', key, attempt, known .. digest)
+  if #known >= MOST_OF_A_KIND * #digest then
+    if not is_named then return false end
+    local oldest = string.sub(known, 1, #digest)
+    drop(keys, string.sub(field, 1, -#digest - 1) .. oldest)
+    known = string.sub(known, #digest + 1)
+  end
+  redis.call('HSET', keys[5], attempt, known .. digest)
   return true
 end
 
 -- KEYS 1 stream, 2 kept, 3 order, 4 sizes, 5 attempts
 -- ARGV 1 entry, 2 field: tenant, plan and digest, 3 figures ('' to drop the entry alone), 4 diff ('' to keep none), 5 now in ms, 6 oldest in ms,
---      7 most bytes of all, 8 most bytes of a tenant, 9 plan, step, attempt and kind
--- All that is kept expires with the last one that came. Returns how many bytes are kept
+--      7 most bytes of all, 8 most bytes of a tenant, 9 plan, step, attempt and kind,
+--      10 '1' if an outcome of the attempt names the digest
+-- All that is kept expires with the last one that came. Returns how many bytes are kept, or -1 where nothing is done since
+-- the attempt has no place
 local function keep_attachment(keys, args)
-  redis.call('XDEL', keys[1], args[1])
   local field, tenant = args[2], name_of(args[2])
-  if args[3] ~= '' and redis.call('HEXISTS', keys[2], field) == 0 and may_have(keys[5], args[9], field) then
+  local is_new = args[3] ~= '' and redis.call('HEXISTS', keys[2], field) == 0
+  if is_new and not place(keys, args[9], field, args[10] == '1') then return -1 end
+  redis.call('XDEL', keys[1], args[1])
+  if is_new then
     redis.call('HSET', keys[2], field, args[3])
     if args[4] ~= '' then redis.call('HSET', keys[2], field .. ' diff', args[4]) end
     redis.call('ZADD', keys[3], args[5], field)
