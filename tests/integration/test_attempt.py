@@ -155,7 +155,7 @@ def test_what_was_sent_of_an_agents_output_is_shown_elsewhere(
     def check() -> None:
         text = planner(plan_id, "a")
         assert "It is kept on build-7" in text.stdout
-        assert "Its controller sent this of what the agent printed" in text.stdout
+        assert "Its controller sent this output of the agent" in text.stdout
         assert "thinking" in text.stdout
         assert "\x1b[2J" not in text.stdout
         assert planner(plan_id, "a", "--transcript").stdout_bytes == SAID

@@ -126,7 +126,7 @@ class Planner(Protocol):
         """Return the stored diffs of the changes that a plan landed."""
 
     def transcript(self, plan: PlanView, step_id: str, attempt: dict[str, Any]) -> bytes | None:
-        """Return what the agent of one of a step's attempts printed, as far as it was sent; None if it is not kept."""
+        """Return the sent output of the agent in an attempt of a step; None if it is not stored."""
 
     def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:
         """Return plans, the newest first, at most `most`."""

@@ -116,7 +116,7 @@ class RedisPlanner:
 
     @_told
     def transcript(self, plan: PlanView, step_id: str, attempt: dict[str, Any]) -> bytes | None:  # noqa: ARG002
-        """Read what the log names."""
+        """Read the attachment that the log names."""
         return attachments.read_transcript(self.client, self.partitions, plan.plan_id, plan.tenant, attempt)
 
     @_told

@@ -50,7 +50,7 @@ def _head(shown: dict[str, Any]) -> Iterator[Text]:
         yield Text(plain(f"{outcome.get('controller')}  {metrics.get('duration_ms', 0) / 1000:.1f} s  {used}"), "dim")
     yield Text(plain(place(shown)), "dim")
     if shown["is_sent"]:
-        yield Text("Its controller sent this of what the agent printed; the rest is there.", "dim")
+        yield Text("Its controller sent this output of the agent; longer output is cut.", "dim")
     if reported := outcome.get("instructions"):
         yield Text(plain(draw_instructions(reported)), "dim")
     if shown["is_unaltered"] is False:

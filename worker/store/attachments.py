@@ -108,7 +108,7 @@ def _kept(client: Redis, home: Partition, fields: list[str], texts: int) -> dict
 def read_transcript(
     client: Redis, partitions: int, plan_id: str, tenant: str, attempt: Mapping[str, Any]
 ) -> bytes | None:
-    """Return what the agent of an attempt in a story printed, as far as it was sent; None if it is not stored."""
+    """Return the sent output of the agent of an attempt in a story; None if it is not stored."""
     sent = digest_of((attempt.get("transcript") or {}).get("sent"))
     found = read(client, partitions, plan_id, tenant, [sent], texts=1) if sent else {}
     return found[sent].text if sent in found else None

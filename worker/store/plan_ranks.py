@@ -1,7 +1,7 @@
 """Plans in an order: of those that are asked for, the newest MOST_RANKED are compared.
 
-The highest figure comes first; texts go from A to Z, plans without one last. Of each plan only what it is compared by
-is read. Which of them fit is asked of the lists that plans are in.
+The highest figure comes first; texts go from A to Z, plans without one last. Of each plan only the compared field is
+read. Which of them fit is asked of the lists that plans are in.
 """
 
 from __future__ import annotations

@@ -110,7 +110,8 @@ def show(
     every_step: Annotated[bool, typer.Option("--all", help=f"Draw more than {MOST_STEPS} steps.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Print only the diffs of its changes.")] = False,
     transcript: Annotated[
-        str, typer.Option("--transcript", metavar="STEP", help="Print only what the agent of a step printed, if sent.")
+        str,
+        typer.Option("--transcript", metavar="STEP", help="Print only the output of a step's agent, if it was sent."),
     ] = "",
     drafting: Annotated[
         bool, typer.Option("--drafting", help="Show the draft of an evolution instead: prompt, command, answer.")
@@ -153,7 +154,7 @@ def show(
 
 
 def _transcript(planner: Planner, view: PlanView, step: str) -> bytes:
-    """Return what the agent printed in the last attempt of a step that sent it."""
+    """Return the output of the agent in the last attempt of a step that sent it."""
     if step not in {each.step_id for each in view.steps}:
         raise Failure.of("no_such_step", f"{view.plan_id} has no step {step!r}.", MISSING)
     for attempt in reversed(planner.attempts(view.plan_id).get(step, [])):
