@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -33,7 +32,12 @@ def completed(planner: Planner, text: str) -> str:
     attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 1, diff))
     receipts = [{"tool": text[:200], "exit_code": 1, "cwd": text[:500]}]
     place = {"kind": "skip", "path": text[:512], "line": 1, "what": text[:200]}
-    told = {"touched_files": ["b.py"], "created_files": ["b.py"], "diff_hash": digest(diff), "commit": text[:200]}
+    told: dict[str, Any] = {
+        "touched_files": ["b.py"],
+        "created_files": ["b.py"],
+        "diff_hash": digest(diff),
+        "commit": text[:200],
+    }
     told |= {"ref": text[:200], "agent": text[:200], "model": text[:200]}
     told |= {"transcript": {"path": text[:900], "host": text[:200], "sent": text[:200]}}
     integrity = {"counts": {"skip": 1}, "places": [place]}
@@ -66,7 +70,7 @@ def handed_over(planner: Planner, text: str) -> str:
     key = Partition(0).plan(plan_id).plan
     raw: Any = planner.client.hmget(key, *HOT)
     record = decode_plan(raw)
-    record.delivery = replace(record.delivery, branch=text or "b", pull_request=text, undelivered=text)
+    record.delivery.branch, record.delivery.pull_request, record.delivery.undelivered = text, text, text
     planner.client.hset(key, "live", record.encode("live"))
     ups = [{"goal_id": text, "why": "checks", "head": text, "plan_id": text, "text": text}]
     count = len(HOSTILE_TEXTS) - HOSTILE_TEXTS.index(text) if text in HOSTILE_TEXTS else 0

@@ -27,7 +27,7 @@ from tests.support.planner import Planner, asking, deciding, executing, halted, 
 from tests.support.programs import needs
 from tests.support.servers import publish
 from worker.process.launch import gateway_command, worker_command
-from worker.store import dead, keys
+from worker.store import dead, kept_goals, keys
 from worker.store.dead import Filter
 
 pytestmark = [pytest.mark.outages, needs("chromium")]
@@ -131,6 +131,43 @@ def test_a_plan_that_has_ended_is_retried(operator: Tab, planner: Planner, hand:
 
     view = planner.view(page.url.rpartition("/")[2])
     assert (view.retry_of, view.budget.tokens.limit) == (old, 170_000)
+
+
+DECIDED: dict[str, tuple[Callable[[Planner], str], str]] = {
+    "Approve": (asking, "#decide-change button.main"),
+    "Reject": (asking, "#decide-change button.danger"),
+    "Answer": (questioned, "#decide button[name=choice][value=B]"),
+}
+
+
+@pytest.mark.parametrize("act", DECIDED)
+def test_what_a_plan_asks_is_decided_on_its_page(operator: Tab, planner: Planner, hand: Hand, act: str) -> None:
+    shape, button = DECIDED[act]
+    plan_id = shape(planner)
+    page = operator.open(f"/plans/{plan_id}")
+
+    hand.write(page.locator(".decide textarea[name=reason]"), "as agreed")
+    with deciding(planner):
+        hand.press(page.locator(button))
+        expect(page.locator(".banner.green")).to_have_text(f"{act}: done.")
+
+    assert ACTS[act][3](planner.view(plan_id))
+
+
+def test_a_halted_plan_is_retried_by_the_way_that_it_offers(operator: Tab, planner: Planner, hand: Hand) -> None:
+    old = halted(planner, limits={"tokens": 300_000})
+    page = operator.open(f"/plans/{old}")
+
+    hand.press(page.get_by_role("link", name="Allow etc/passwd and start again"))
+    expect(page.locator("h1")).to_contain_text("Retry ")
+    with deciding(planner):
+        hand.press(page.get_by_role("button", name="Retry"))
+        page.wait_for_url(re.compile(f"/plans/plan_(?!{old[5:]})"))
+
+    view = planner.view(page.url.rpartition("/")[2])
+    assert (view.retry_of, view.budget.tokens.limit) == (old, 300_000)
+    goal, _ = kept_goals.read(planner.client, 1, view.plan_id)
+    assert goal["allowed_files"] == ["b.py", "etc/passwd"]
 
 
 def test_a_goal_is_written_drawn_and_sent(operator: Tab, planner: Planner, hand: Hand) -> None:

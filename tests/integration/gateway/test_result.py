@@ -161,7 +161,8 @@ def test_what_an_outcome_names_is_kept_after_three_wrong_ones_and_a_wrong_one_af
     client = gateway.client(Right.VIEWER)
     assert client.get(f"/v1/plans/{plan_id}/changes.diff").content == diff
     assert client.get(f"/v1/plans/{plan_id}/steps/fix-b/transcript?attempt=1").content == printed
-    kept = [each.rpartition(b" ")[2].decode() for each in planner.client.zrange(Partition(0).attachments_order, 0, -1)]
+    order: Any = planner.client.zrange(Partition(0).attachments_order, 0, -1)
+    kept = [each.rpartition(b" ")[2].decode() for each in order]
     assert digest(diff_of("wrong at last")) not in kept
     assert len(kept) == 6
     assert planner.client.xlen(Partition(0).attachments) == 0
