@@ -188,6 +188,9 @@ class VerifyReceipt(Inbound):
     cwd: Annotated[Folder | None, WrapValidator(_take_unreadable_for_none)] = Field(
         default=None, exclude_if=lambda folder: folder is None
     )  # the folder that it ran in, where that is told
+    strict: Annotated[bool | None, WrapValidator(_take_unreadable_for_none)] = Field(
+        default=None, exclude_if=lambda told: told is None
+    )  # whether it ran in its strict mode, where its step asks for that
 
 
 class Released(Inbound):

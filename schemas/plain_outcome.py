@@ -62,6 +62,7 @@ class PlainReceipt(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     report: Literal["whole", "none"] | None = None
     isolation: _Word | None = None
     cwd: _Path | None = None
+    strict: bool | None = None
 
 
 class PlainTranscript(Struct, forbid_unknown_fields=True, frozen=True, gc=False):

@@ -27,6 +27,7 @@ MAX_PATTERNS = 50  # patterns of files that one step may change
 MAX_EXCLUDED = 100  # patterns of files that it may not change
 MAX_LITERAL = 50  # files that one step with patterns names
 ROOT = "."  # the folder of a verification that runs at the root of the repository
+STRICT = "#strict"  # no word of a command
 CWD = "cwd"  # in `requires`: a verification runs in another folder, and its receipt has to name the folder
 
 
@@ -46,6 +47,8 @@ class VerifyTool(Record):
     timeout_s: int
     pass_codes: tuple[int, ...] = (0,)
     cwd: str = Field(default=ROOT, exclude_if=ROOT.__eq__)  # the folder that it runs in; paths in `argv` begin there
+    # Whether it runs in its strict mode, by a configuration outside of the repository; its receipt has the same.
+    strict: bool = Field(default=False, exclude_if=operator.not_)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -54,8 +57,9 @@ class VerifyTool(Record):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of the command, after its folder if that is not the root."""
-        return self.argv if self.cwd == ROOT else self.key
+        """The words of the command, after its folder if that is not the root; the last word marks a strict mode."""
+        found = self.argv if self.cwd == ROOT else self.key
+        return (*found, STRICT) if self.strict else found
 
 
 class StepEstimate(Record):
@@ -195,14 +199,18 @@ def pack_step(step: PlannedStep) -> bytes:
 _LEFT_OUT = tuple((name, () if value == [] else value) for name, value in OMITTED.items())  # as a step holds them
 
 
+_USUAL_RUN = (("cwd", ROOT), ("strict", False))  # left out of a verification
+
+
 def fields_of(record: Any) -> dict[str, Any]:
     """Return the fields of a record, those of a newer version last; `model_dump` takes ten times as long."""
     if not isinstance(record, Record):
         raise TypeError(type(record).__name__)
     if isinstance(record, Place) and record.lines is None:
         return {name: value for name, value in record.model_dump().items() if name != "lines"}
-    if isinstance(record, VerifyTool) and record.cwd == ROOT:
-        return {name: value for name, value in record.__dict__.items() if name != "cwd"} | (
+    if isinstance(record, VerifyTool):
+        left_out = [name for name, value in _USUAL_RUN if getattr(record, name) == value]
+        return {name: value for name, value in record.__dict__.items() if name not in left_out} | (
             record.__pydantic_extra__ or {}
         )
     return record.__dict__ | record.__pydantic_extra__ if record.__pydantic_extra__ else record.__dict__

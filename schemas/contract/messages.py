@@ -71,7 +71,7 @@ SELDOM = {
     "StepContext": tuple(name for name in StepContext.model_fields if name not in GIVEN),
     "StepLimits": ("max_files", "max_risk", "mutants"),
     "Place": ("lines",),
-    "VerifyTool": ("cwd",),
+    "VerifyTool": ("cwd", "strict"),
 }
 
 

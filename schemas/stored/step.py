@@ -169,10 +169,13 @@ def _tools(verify: str, tools: Sequence[VerifyTool]) -> list[list[Any]]:
     found = []
     for tool, words in zip(tools, _words(verify, len(tools)), strict=True):
         one: list[Any] = [tool.tool, tool.timeout_s]
-        if (is_other := words != list(tool.argv)) or tool.pass_codes != PASSES or tool.cwd != ROOT:
+        runs_otherwise = tool.strict or tool.cwd != ROOT
+        if (is_other := words != list(tool.argv)) or tool.pass_codes != PASSES or runs_otherwise:
             one += [tool.argv if is_other else None, tool.pass_codes]
-        if tool.cwd != ROOT:
+        if runs_otherwise:
             one.append(tool.cwd)
+        if tool.strict:
+            one.append(True)
         found.append(one)
     return found
 
@@ -183,10 +186,11 @@ def _tools_of(verify: str, stored: bytes) -> list[Mapping[str, Any]]:
     tools: list[list[Any]] = codec.loads(stored)
     found: list[Mapping[str, Any]] = []
     for (tool, timeout_s, *more), words in zip(tools, _words(verify, len(tools)), strict=True):
-        argv, codes, *folder = more or (None, PASSES)
+        argv, codes, *run = more or (None, PASSES)
         found.append(
             {"tool": tool, "argv": words if argv is None else argv, "timeout_s": timeout_s, "pass_codes": list(codes)}
-            | ({"cwd": folder[0]} if folder else {})
+            | ({"cwd": run[0]} if run and run[0] != ROOT else {})
+            | ({"strict": True} if len(run) > 1 else {})
         )
     return found
 

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from schemas.base import FailureCategory, Mode
 from schemas.base import StepState as S
 from schemas.outcome import Outcome
+from schemas.plain_outcome import PlainOutcome
 from schemas.step import ROOT, PreviousFailure
-from schemas.stored import StepStatus
+from schemas.stored import PlanRecord, StepStatus
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.outcome_verdict import doubt, fit_evidence, proves_itself
 from tasks.policy.pipeline import AFTER_END, JUDGES, LIMITS, Feature, Judgement, switched
@@ -63,9 +64,30 @@ def note_doubt(unit: UnitOfWork, seen: Judgement) -> None:
     if changed := changed_tests(seen.step.facts, seen.outcome):
         kept = unit.plan.changed_tests
         kept.files = [*dict.fromkeys((*kept.files, *changed))][:MOST_NAMED]
-    if seen.doubt:
+    is_plain = lacks_strict(seen.step.facts, seen.outcome)
+    if seen.doubt or is_plain:
         empty = {"codes": "", "text": ""} if seen.step.facts["inserted_by"] else {}
-        status.previous = {**empty, **(status.previous or {}), "verified": False}
+        told = {**({"verified": False} if seen.doubt else {}), **({"strict": False} if is_plain else {})}
+        status.previous = {**empty, **(status.previous or {}), **told}
+
+
+def lacks_strict(facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> bool:
+    """Return whether a tool of a step had to run in its strict mode, and a receipt does not show that it did."""
+    wanted = {tool["tool"] for tool in facts["verify_tools"] if tool.get("strict")}
+    if not wanted:
+        return False  # as of nearly every success
+    shown = [each for each in outcome.verify or () if each.tool in wanted]
+    return not (wanted <= {each.tool for each in shown} and all(each.strict for each in shown))
+
+
+def has_no_doubt(plan: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:
+    """Return whether a success is proved, and in the strict mode where its step asks for it."""
+    return proves_itself(plan, facts, outcome) and not lacks_strict(facts, outcome)
+
+
+def is_strict(status: StepStatus) -> bool:
+    """Return whether a step ran its tools in the strict mode that it asks for, by its receipts."""
+    return bool((status.previous or {}).get("strict", True))
 
 
 def is_verified(status: StepStatus, facts: Mapping[str, Any]) -> bool | None:
@@ -85,18 +107,23 @@ def failure_without_proof(why: str) -> dict[str, Any]:
 
 
 class Planned(NamedTuple):
-    """A step with its state; `verified` is false if it is done without a proof."""
+    """A step with its state.
+
+    `verified` is false if it is done without a proof, and `strict` if it is done without the strict mode of a tool.
+    """
 
     facts: Mapping[str, Any]
     state: str
     verified: bool | None = None
+    strict: bool = True
 
     @property
     def tools(self) -> list[Mapping[str, Any]]:
         """Return the tools of this step that verify the plan; empty if it did not succeed or only prepares another."""
         left_out = self.state in (S.FAILED, S.SKIPPED, S.HALTED) or self.verified is False
         prepares = self.facts.get("at_base") or (self.facts["inserted_by"] and self.facts["mode"] == Mode.TEST)
-        return [] if left_out or prepares else self.facts["verify_tools"]
+        tools = [] if left_out or prepares else self.facts["verify_tools"]
+        return tools if self.strict else [{**tool, "strict": False} for tool in tools]
 
 
 def tools_of(steps: Sequence[Planned]) -> list[StepTools]:
@@ -162,5 +189,5 @@ FEATURE = Feature(
     "unverified",
     (LIMITS.row(switched(budget.RECEIPTS)), JUDGES.row(judge), AFTER_END.row(note_doubt)),
     events=("outcome.unverified",),
-    is_idle_about=proves_itself,
+    is_idle_about=has_no_doubt,
 )

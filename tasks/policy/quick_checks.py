@@ -43,7 +43,8 @@ def _on_files(tool: VerifyTool, files: Sequence[str], catalogue: Catalogue) -> V
     if contract.category not in _BY_FILE or contract.positional != "path" or reading is None or not fitting:
         return None
     try:
-        return in_folder(catalogue.aim((*reading.spelling, *reading.options), fitting), tool.cwd)
+        aimed = catalogue.aim((*reading.spelling, *reading.options), fitting)
+        return in_folder(aimed.model_copy(update={"strict": True}) if tool.strict else aimed, tool.cwd)
     except UnknownCommand:  # the name of a file is none that the tool takes
         return None
 

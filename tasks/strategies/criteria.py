@@ -22,7 +22,6 @@ from tasks.toolchain.files import Role, files_of
 
 MOST_NAMED = 5
 MAX_TEXT = 300
-STRICT = ("--project", "-p")  # options of pyright: a configuration outside of the plan's files
 NOT_STRICT = "pyright is run, and not strict"
 PERSON = "a person"
 
@@ -66,11 +65,12 @@ def _of_iteration(
         judge = judge_of(text)
         named = judge or (reporter if text.startswith(RESOLVED) else "")
         has_tests = judge is None and not reporter and text.startswith(RESOLVED) and bool(files_of(targets, Role.TEST))
-        checked = _tool_of_step(steps, named, catalogue, tests=has_tests or runs_tests(named))
-        if checked and text == ALWAYS[1] and not any(word in STRICT for word in checked.split()):
+        found = _tool_of_step(steps, named, catalogue, tests=has_tests or runs_tests(named))
+        if found and text == ALWAYS[1] and not found.tool.get("strict"):
             yield CriterionView(text=f"{text} ({NOT_STRICT})", checked_by=None)
         else:
-            yield CriterionView(text=text, checked_by=checked or (_reviewer(steps) if judge is None else None))
+            by = found.told if found else _reviewer(steps) if judge is None else None
+            yield CriterionView(text=text, checked_by=by)
 
 
 def _of_evolution(
@@ -98,14 +98,23 @@ def _words_of(argv: Iterable[str]) -> list[str]:
     return [word for word in argv if word != "--"]
 
 
-def _tool_of_step(steps: Sequence[StepTools], named: str, catalogue: Catalogue, *, tests: bool) -> str | None:
-    """Return the last step, with its command, that runs the `named` tool, or any tests."""
+class _Found(NamedTuple):
+    step_id: str
+    tool: Mapping[str, Any]
+
+    @property
+    def told(self) -> str:
+        return fit(f"{self.step_id}: {' '.join(self.tool['argv'])}", MAX_TEXT)
+
+
+def _tool_of_step(steps: Sequence[StepTools], named: str, catalogue: Catalogue, *, tests: bool) -> _Found | None:
+    """Return the last step that runs the `named` tool, or any tests, with this tool."""
     for step in reversed(steps):
         for tool in step.tools:
             contract = catalogue.contracts.get(tool["tool"])
             is_test = tests and contract is not None and contract.category is ToolCategory.TEST
             if is_test or is_run_by(tool["tool"], tool["argv"], catalogue, named):
-                return fit(f"{step.step_id}: {' '.join(tool['argv'])}", MAX_TEXT)
+                return _Found(step.step_id, tool)
     return None
 
 

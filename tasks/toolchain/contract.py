@@ -138,6 +138,7 @@ class Contract:
     pass_codes: tuple[int, ...] = (0,)
     ran_codes: tuple[int, ...] = (0, 1)
     cannot_run: tuple[str, ...] = ()  # at most MANY_TEXTS texts in the output of a tool that could not run
+    strict_by: str = ""  # the option that takes a file that turns on its strict mode; it follows the spelling
     reports: bool = False  # on each test: it passes only with a complete report
     languages: tuple[str, ...] = ()
     min_risk: RiskLevel = RiskLevel.LOW

@@ -204,6 +204,7 @@ _TOOLS = (
         timeout_s=60,
         positional="path",
         options=("--warnings|--stats|--outputjson",),
+        strict_by="--project",
         cannot_run=_no_module("pyright"),
     ),
     Contract(

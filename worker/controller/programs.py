@@ -19,7 +19,8 @@ from tasks.toolchain.proof import describe_unpassed, find_lack, judged_contract,
 from worker.controller import wire
 from worker.controller.changes import leads_out
 from worker.controller.failing_tests import NONE, NOT_KNOWN, FailingTests, failing_tests
-from worker.controller.reports import Reporting, TestReport, reporting
+from worker.controller.reports import NO_REPORT, Reporting, TestReport, reporting
+from worker.controller.strict_mode import strict_run
 from worker.controller.wire import LINE_CHARS, AttemptFailure, Tool
 from worker.sandbox.process import TAIL_BYTES, TIMED_OUT, JobResult
 from worker.sandbox.process import environment as without_secrets
@@ -105,10 +106,10 @@ def verify(
         if not is_there(root, tool.cwd):
             begun = unverifiable(tool, f"{tool.tool} runs in {tool.cwd}, which is no folder of the repository")
             return replace(begun, receipts=tuple(receipts), cannot_verify=begun.cannot_verify if at_base else None)
-        done, report = _run(tool, run, root, search)
+        done, report, is_strict = _run(tool, run, root, search)
         aimed = operands_of(tuple(tool.argv), CATALOGUE)
         figures = report.figures(named, tool.cwd, aimed[0] if len(aimed) == 1 else "")
-        receipts.append(_receipt(tool, done, figures, report.kind, isolation))
+        receipts.append(_receipt(tool, done, figures, report.kind, isolation, is_strict=is_strict))
         ran |= {_from_root(name, tool.cwd, root) for name in report.ran}
         left_out |= {_from_root(name, tool.cwd, root) for name in report.left_out}
         cannot = _cannot_verify(tool, done, root) if at_base or is_lost(tool) else None
@@ -134,7 +135,13 @@ def unverifiable(tool: Tool, why: str) -> VerificationResult:
 
 
 def _receipt(
-    tool: Tool, done: JobResult, figures: TestFigures | None, report: ReportKind, isolation: str | None
+    tool: Tool,
+    done: JobResult,
+    figures: TestFigures | None,
+    report: ReportKind,
+    isolation: str | None,
+    *,
+    is_strict: bool,
 ) -> VerifyReceipt:
     return VerifyReceipt(
         tool=tool.tool,
@@ -144,6 +151,7 @@ def _receipt(
         report=report,
         isolation=isolation,
         cwd=None if tool.cwd == ROOT else tool.cwd,
+        strict=is_strict or None,
     )
 
 
@@ -159,13 +167,19 @@ def _unpassed(tools: Iterable[Tool], receipts: Iterable[VerifyReceipt]) -> Attem
     return wire.unproved(FailureCategory.TEST_REGRESSION, describe_unpassed(wrong), wrong) if wrong else None
 
 
-def _run(tool: Tool, run: ToolRun, root: str, search: str | None) -> tuple[JobResult, TestReport]:
-    with reporting(tool.tool, resolve(tool.argv, search), Path(root, tool.cwd)) as how:
+def _run(tool: Tool, run: ToolRun, root: str, search: str | None) -> tuple[JobResult, TestReport, bool]:
+    """Return the result of a tool, its report, and whether it ran in its strict mode."""
+    argv = resolve(tool.argv, search)
+    if tool.strict:
+        with strict_run(tool, argv, Path(root).absolute()) as strictly:
+            if strictly:
+                return run(strictly, tool.timeout_s, tool.cwd), NO_REPORT, True
+    with reporting(tool.tool, argv, Path(root, tool.cwd)) as how:
         done = run(how, tool.timeout_s, tool.cwd)
         report, text = how.read(done.stdout)
         if how.printed:
             done = replace(done, stdout=text[-TAIL_BYTES:], stdout_bytes=len(text.encode(errors="replace")))
-        return done, report
+        return done, report, False
 
 
 def _cannot_verify(tool: Tool, done: JobResult, root: str) -> CannotVerify | None:

@@ -176,9 +176,10 @@ def _checks(spec: Spec) -> str:
 
 
 def command(tool: Tool) -> str:
-    """Return a verification as a shell command, from the root of the repository."""
+    """Return a verification as a shell command, from the root of the repository; a comment marks its strict mode."""
     words = shlex.join(tool.argv)
-    return words if tool.cwd == ROOT else f"(cd {shlex.quote(tool.cwd)} && {words})"
+    line = words if tool.cwd == ROOT else f"(cd {shlex.quote(tool.cwd)} && {words})"
+    return f"{line}  # in its strict mode" if tool.strict else line
 
 
 def _limits(spec: Spec) -> str:

@@ -36,6 +36,7 @@ class Tool(Inbound):
     timeout_s: float = Field(gt=0)
     pass_codes: tuple[int, ...] = (0,)
     cwd: Folder = ROOT  # a folder of the repository
+    strict: bool = False  # whether it runs in its strict mode
 
 
 class Answer(Inbound):

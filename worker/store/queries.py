@@ -36,7 +36,7 @@ from tasks.features.answers import note_of
 from tasks.features.delivery import landing
 from tasks.features.flaky_tests import FLAKY, MEMORY
 from tasks.features.needs import REFUSED
-from tasks.features.unverified import Planned, describe_unverified, is_verified, tools_of
+from tasks.features.unverified import Planned, describe_unverified, is_strict, is_verified, tools_of
 from tasks.plan.cached_draft import HIT
 from tasks.plan.end_sum import cost_of
 from tasks.plan.snapshot import NOTE
@@ -390,7 +390,7 @@ def read_steps(client: Redis, k: keys.PlanKeys) -> Iterator[tuple[int, StepView,
                     waiting="approval" if record.approval == "asked" else None,
                     **{name: facts[name] for name in SPEC_FIELDS},
                 )
-                yield record.index, view, Planned(facts, record.state, verified)
+                yield record.index, view, Planned(facts, record.state, verified, is_strict(record))
 
 
 def _answers(client: Redis, k: keys.PlanKeys, ids: list[bytes]) -> dict[bytes, str]:

@@ -20,7 +20,13 @@ from tasks.strategies.drafting.repeats import only_repeats
 from tasks.strategies.gap_report.checks import is_run_by
 from tasks.strategies.gap_report.document import Iteration, judge_of, level_of
 from tasks.strategies.gap_report.evidence import runs_tests, tool_of
-from tasks.strategies.gap_report.verification import Verification, check_of_all, own_verification, verification
+from tasks.strategies.gap_report.verification import (
+    Verification,
+    check_of_all,
+    make_strict,
+    own_verification,
+    verification,
+)
 from tasks.text.fields import MAX_INTENT, MAX_TITLE, fit
 from tasks.toolchain.catalogue import render
 from tasks.toolchain.contract import ToolCategory
@@ -153,7 +159,9 @@ def _own_tools(iteration: Iteration, piece: PatchPiece, *, whole: bool) -> Verif
     gap, project = iteration.plan.gap, iteration.project
     tests = files_of(piece.action.target_files, Role.TEST) if judged and is_about_tests(iteration) else ()
     own = own_verification(gap, project, piece.files, state.all_checks, failed=state.failed, whole=judged, tests=tests)
-    return Verification(own.tools) if state.checking else own  # findings of a check are the subject of the gap
+    if not state.checking:
+        return own
+    return Verification(make_strict(own.tools, (), gap, project.catalogue))  # their findings are the gap's subject
 
 
 def explore_step(iteration: Iteration) -> PlannedStep:

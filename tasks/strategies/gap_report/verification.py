@@ -20,9 +20,10 @@ from tasks.strategies.gap_report.checks import Checks, Command, aim, aim_at_all,
 from tasks.strategies.gap_report.evidence import tool_of
 from tasks.strategies.gap_report.history import key
 from tasks.strategies.gap_report.places import Places
-from tasks.toolchain.catalogue import once
+from tasks.toolchain.catalogue import Catalogue, once
 from tasks.toolchain.files import name_of
 
+STRICT = "strict"  # the word of a gap
 _RUN = re.compile(r"test_.*\.py|.*_test\.py|.*[.-](?:test|spec)\.[cm]?[jt]sx?")  # names of files with tests
 
 
@@ -96,7 +97,7 @@ def check_of_all(gap: PlannedGap, project: Project, checks: Checks) -> Verificat
     commands = (command_of(project.catalogue, name) for name in checks.names)
     checked = tuple(tool for command in commands if command for tool in _at_all(project, command))
     tests = project.tests if evidence.runs_tests(gap.description) or not checked or not checks.asked else ()
-    return Verification(once((*checked, *tests)))
+    return Verification(make_strict(once((*checked, *tests)), (), gap, project.catalogue))
 
 
 def _at_all(project: Project, command: Command) -> tuple[VerifyTool, ...]:
@@ -113,6 +114,7 @@ def _put_together(
     """Remove repeated tools, and mark the checks whose findings are neither the goal's nor the gap's subject.
 
     Failures of these from before the plan do not count, whether the goal names them or its manifests configure them.
+    They run in their strict mode, if they have one. The others run as the project configures them.
     """
     all_of_it = once(tools)
     there = {tool.key for tool in all_of_it}
@@ -123,7 +125,20 @@ def _put_together(
         for tool in checked
         if tool.key in there and tool.tool not in kept and not is_wanted(tool, text, project.catalogue)
     )
-    return Verification(all_of_it, tuple(added))
+    return Verification(make_strict(all_of_it, added, gap, project.catalogue), tuple(added))
+
+
+def make_strict(
+    tools: Iterable[VerifyTool], added: Collection[str], gap: PlannedGap, catalogue: Catalogue
+) -> tuple[VerifyTool, ...]:
+    """Let those of `tools` that have a strict mode run in it if they are `added`, or if the gap's words ask for it."""
+    is_asked = STRICT in gap.description.casefold().split()
+    return tuple(
+        tool.model_copy(update={"strict": is_asked or tool.tool in added})
+        if catalogue.contracts[tool.tool].strict_by
+        else tool
+        for tool in tools
+    )
 
 
 def _aim_whole(project: Project, command: Command, *parts: Sequence[str]) -> tuple[VerifyTool, ...]:

@@ -24,10 +24,12 @@ BANDIT = Contract(
 FILES = ["src/a.py", "tests/test_a.py"]
 
 
-def checked(goal: Goal, catalogue: Catalogue = CATALOGUE, state: str = "DONE") -> dict[str, str | None]:
+def checked(
+    goal: Goal, catalogue: Catalogue = CATALOGUE, state: str = "DONE", *, strict: bool = True
+) -> dict[str, str | None]:
     made = gap_report.draft(goal, catalogue, Setting())
     assert isinstance(made, Draft), made
-    steps = [Planned(step.model_dump(mode="json"), state) for step in made.steps]
+    steps = [Planned(step.model_dump(mode="json"), state, None, strict) for step in made.steps]
     found = describe_criteria(made.document, tools_of(steps), catalogue)
     return {each.text: each.checked_by for each in found}
 
@@ -86,11 +88,35 @@ def test_a_tool_of_the_operators_file_ends_the_plan_over_the_files_of_the_gap() 
 
 def test_pyright_is_among_the_criteria_of_python_and_checks_them_only_where_it_is_run_strictly() -> None:
     unconfigured = checked(quality("ruff"))
+    told_plain = checked(quality("ruff"), strict=False)
     configured = checked(quality("ruff", manifests={"ruff.toml": ""}))
 
     assert unconfigured[RUFF] == "verify: ruff check -- src/a.py"
-    assert unconfigured[f"{PYRIGHT} (pyright is run, and not strict)"] is None
+    assert unconfigured[PYRIGHT] == "verify: pyright src/a.py"
+    assert told_plain[f"{PYRIGHT} (pyright is run, and not strict)"] is None
     assert configured[PYRIGHT] is None
+
+
+@pytest.mark.parametrize(
+    ("goal", "is_strict"),
+    [
+        (quality("ruff"), True),
+        (quality("ruff", manifests={"pyproject.toml": "[tool.pyright]\n"}), True),
+        (quality("pyright"), False),  # the gap's own tool runs as the project configures it
+        (quality("pyright strict"), True),
+        (a_goal(a_gap("Create src/a.py"), allowed=FILES, files=FILES), True),
+        (a_goal(a_gap("All code passes pyright"), allowed=FILES, files=FILES), False),
+        (a_goal(a_gap("All code passes pyright strict"), allowed=FILES, files=FILES), True),
+        (a_goal(a_gap("All checks pass"), allowed=FILES, files=FILES), False),
+    ],
+)
+def test_pyright_is_strict_unless_it_is_the_subject_of_the_gap(goal: Goal, is_strict: bool) -> None:
+    made = gap_report.draft(goal, CATALOGUE, Setting())
+
+    assert isinstance(made, Draft)
+    tools = [tool for step in made.steps for tool in step.verify_tools]
+    assert {tool.strict for tool in tools if tool.tool == "pyright"} == {is_strict}
+    assert not any(tool.strict for tool in tools if tool.tool != "pyright")
 
 
 def test_what_was_skipped_checks_nothing() -> None:
