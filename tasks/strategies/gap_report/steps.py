@@ -70,7 +70,10 @@ def must_explore(iteration: Iteration) -> bool:
 
 
 def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
-    """Return the patches in a row, and the verification of all; empty if no file may be patched."""
+    """Return the patches in a row, and the verification of all; empty if no file may be patched.
+
+    One patch that has passed all of that verification gets no such step.
+    """
     again = iteration.state.suffix
     plan, project = iteration.plan, iteration.project
     by_action = [list(_pieces(action, iteration)) for action in plan.actions]
