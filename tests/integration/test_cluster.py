@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -26,6 +27,7 @@ from tests.support.cluster import Cluster
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.http_fleet import HttpFleet
 from worker.host import embedded_server
+from worker.process.launch import worker_command
 from worker.store import queries
 from worker.store.keys import API_KEYS, GOALS, POLICIES_CURRENT, Partition, partition_of
 
@@ -234,3 +236,23 @@ def made_elsewhere(site: Site, dead: Any, first: int, count: int) -> bool:
         if found.verdict != "PLANNED" and site.cluster.master_of(home(found.plan_id).plans) is not dead:
             return False
     return True
+
+
+def test_a_start_with_a_wrong_address_says_the_right_one(cluster: Cluster) -> None:
+    node = cluster.masters[1]
+    plain = start_worker(PLANNER_REDIS_URL=node.url)
+    without_broker = start_worker(PLANNER_REDIS_URL=cluster.url)
+
+    assert plain.returncode == 1
+    assert f"PLANNER_REDIS_URL=redis+cluster://127.0.0.1:{node.port}" in plain.stderr
+    assert without_broker.returncode == 2
+    assert "PLANNER_BROKER_URL is missing" in without_broker.stderr
+
+
+def start_worker(**environment: str) -> subprocess.CompletedProcess[str]:
+    """Start a worker that cannot start."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PLANNER_")}
+    command = worker_command("solo")
+    return subprocess.run(
+        command, env={**kept, **environment}, capture_output=True, timeout=300, check=False, text=True
+    )
