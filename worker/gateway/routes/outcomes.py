@@ -80,11 +80,10 @@ async def report_attempts(request: Request, caller: Controller, doors: Doors, wa
     time.
     """
     raw = await request.body()
-    sent = await run_in_threadpool(_read, raw, caller)
-    await run_in_threadpool(_admit, doors, caller, sent, raw.lstrip()[:1] == b"[")
     if not wait:
-        places = await run_in_threadpool(_publish, doors, sent)
+        sent, places = await run_in_threadpool(_hand_in, doors, caller, raw)
         return json(OutcomesSent(accepted=len(places), entries=_ids(places)), 202, _where(sent))
+    sent = await run_in_threadpool(_take, doors, caller, raw)
     async with doors.hub.subscribe(plans={each.about.plan_id for each in sent}, wants=_tells_of_outcome) as events:
         clock = asyncio.get_running_loop().time
         end = clock() + wait
@@ -113,6 +112,19 @@ def _ids(places: Sequence[EntryPlace]) -> tuple[str, ...]:
 
 def _where(sent: Sequence[_Sent]) -> dict[str, str]:
     return {"Location": f"/v1/plans/{sent[0].about.plan_id}"}
+
+
+def _hand_in(doors: Context, caller: Access, raw: bytes) -> tuple[list[_Sent], tuple[EntryPlace, ...]]:
+    """Publish the outcomes of a body, in one thread. Raises Refusal."""
+    sent = _take(doors, caller, raw)
+    return sent, _publish(doors, sent)
+
+
+def _take(doors: Context, caller: Access, raw: bytes) -> list[_Sent]:
+    """Return the outcomes of a body that the caller may report. Raises Refusal."""
+    sent = _read(raw, caller)
+    _admit(doors, caller, sent, in_list=raw.lstrip()[:1] == b"[")
+    return sent
 
 
 def _read(raw: bytes, caller: Access) -> list[_Sent]:
@@ -174,7 +186,7 @@ def _read_one(body: Any, before: str, caller: Access) -> _Sent | Problem:
     return _Sent(about, data)
 
 
-def _admit(doors: Context, caller: Access, sent: Sequence[_Sent], in_list: bool) -> None:
+def _admit(doors: Context, caller: Access, sent: Sequence[_Sent], *, in_list: bool) -> None:
     """Raise Refusal if the caller may not report an attempt.
 
     A caller with the lease of a live attempt may report it. Any other caller must see the plan and have the step's
