@@ -29,8 +29,8 @@ SCHEMA_FORMAT = "application/schema+json;version=draft-2020-12"
 
 DESCRIPTION = """\
 Goals go in, step specs come out, outcomes go back. Every channel is a Redis Stream; every message is JSON in one field
-of an entry. `{partition}` stands for a hash tag with its braces: a plan `plan_<bb>-<hex>` is in partition
-int(bb, 16) % partitions, so with one partition, the default, the tag is `{0}`. Readers ignore fields they do not know.
+of an entry. `{partition}` is a hash tag with its braces. A plan `plan_<bb>-<hex>` is in partition
+int(bb, 16) % partitions; with one partition, the default, the tag is `{0}`. Readers ignore fields they do not know.
 """
 ATTRIBUTES = ("id", "type", "source", "subject", "time", "traceparent")  # CloudEvents, all optional
 ROUTING = ("plan_id", "step_id", "attempt", "lease")  # may be next to an outcome instead of in it
@@ -91,7 +91,7 @@ STREAMS = (
     ),
     Stream(
         "outcomes", "receive", OUTCOMES, "outcome",
-        "What became of an attempt; a spec names this stream in `reply_to`.", "planner",
+        "The outcomes of attempts; a spec names this stream in `reply_to`.", "planner",
         beside=(*ATTRIBUTES, *ROUTING),
     ),
     Stream(

@@ -167,7 +167,7 @@ def _explain(step: Step, found: NotRun, told: list[list[Any]]) -> tuple[str, dic
 def advise(facts: Facts) -> str:
     """Return the settings that make the verification run."""
     if facts.evidence.get("untold"):
-        return f"Have controllers run each tool in its `cwd`, and tell it in `verify` of their outcomes. Then {AGAIN}."
+        return f"Have controllers run each tool in its `cwd`, and report it in `verify` of outcomes. Then {AGAIN}."
     program, hosts = facts.evidence.get("program", "the tool"), ", ".join(facts.evidence.get("hosts", ()))
     command, folder = facts.evidence.get("command", "the verification"), facts.evidence.get("cwd", HERE)
     return (

@@ -36,7 +36,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
         return False
     asked = unit.plan.asked_files
     if step.step_id in asked.discarded:
-        told = f"Not this step's, and put back again: {', '.join(files[:MAX_NEEDED])}. Change what it may change alone."
+        told = f"Not this step's, and reverted: {', '.join(files[:MAX_NEEDED])}. Change only files of this step."
         seen.failure = {**(seen.failure or {}), "suggestion": fit_evidence(told)}
         return False
     asked.discarded = [*asked.discarded, step.step_id]

@@ -107,14 +107,14 @@ def sentence_of(decided: Sequence[Decided], action: A) -> str:
         if each.action is action or action is A.TELL:
             place = each.place
             where = f"{place.path}:{place.line}" if fault(place.path) is None and place.line else ""
-            by_kind.setdefault(TELLS.get(place.kind, "it does what this planner does not know"), []).append(where)
+            by_kind.setdefault(TELLS.get(place.kind, "a finding that this planner does not know"), []).append(where)
     told = []
     for what, places in by_kind.items():
         named = ", ".join(list(dict.fromkeys(filter(None, places)))[:3])
         told.append(f"{what} ({named})" if named else what)
     found = "; ".join(told)
     if action is A.REFUSE:
-        return f"The change was refused: {found}. Leave tests and checks as strict as they were, and mend the code."
+        return f"The change was refused: {found}. Leave tests and checks as strict as they were, and fix the code."
     return f"A person looks at the change first: {found}." if action is A.APPROVE else f"The change: {found}."
 
 
@@ -131,7 +131,7 @@ def fires(plan: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dic
     """Halt a plan if one of its steps was refused MOST_REFUSED times."""
     if failure["category"] not in CATEGORIES or (count := plan.integrity.refused.get(step.step_id, 0)) < MOST_REFUSED:
         return None
-    reason = f"{step.step_id} was refused {count} times for what it does to tests or checks"
+    reason = f"{step.step_id} was refused {count} times because it weakens tests or checks"
     places = [each for each in plan.integrity.told if each[0] == step.step_id][-MOST_TOLD:]
     names = ("step_id", "action", "kind", "path", "line", "what")
     values = {"value": count, "limit": MOST_REFUSED, "limit_name": "refusals", "step_id": step.step_id}

@@ -122,7 +122,7 @@ def begin_judging(unit: UnitOfWork) -> bool:
     judges = JudgedBy(own=tuple(own)[:MOST_OWN], holdout=known["digest"])
     step = _make(after, judges, plan.structure.taken, catalogue_of(plan.head.tools))
     plan.held_out.step, plan.structure.taken = step.step_id, [*plan.structure.taken, step.step_id]
-    why = "held-out tests judge what was done"
+    why = "held-out tests judge the change"
     unit.pass_revising(why)
     unit.insert((step,), sum(plan.counts.values()), {})
     unit.tell_added((step.step_id,), HOLDOUT, why)
@@ -134,7 +134,7 @@ def _make(after: PlannedStep, judges: JudgedBy, taken: Iterable[str], catalogue:
     made = PlannedStep(
         step_id=name_of(HOLDOUT, after.step_id, {*taken}),
         title="Judge by held-out tests",
-        intent="Run the tests, and once more with those that are held out.",
+        intent="Run the tests, then again with the held-out ones.",
         verify=render(tools),
         verify_tools=tools,
         risk_level=after.risk_level,
@@ -158,7 +158,7 @@ def fires(_: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dict[s
     most = step.facts["retry_limit"]
     if category in NOT_JUDGED and step.status.failures <= min(most, RETRIES.get(category, most)):
         return None
-    reason = f"{step.step_id} failed, by which held-out tests judge the plan"
+    reason = f"{step.step_id} failed: the held-out tests that judge the plan did not pass"
     return "holdout", reason, {"step_id": step.step_id, "told": failure["suggestion"]}
 
 

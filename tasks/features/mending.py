@@ -144,8 +144,8 @@ def _mend_of(
     """
     return PlannedStep(
         step_id=name_of(MEND, step.step_id, {*unit.plan.structure.taken, *step.depends_on}),
-        title="Mend what a verification found",
-        intent="Change these files so that what failed in context.previous_failure passes. Change nothing else.",
+        title="Fix the findings of a verification",
+        intent="Change these files so that the failure in context.previous_failure passes. Change nothing else.",
         allowed_files=files,
         risk_level=risk,
         controller_task_spec=ControllerTaskSpec(type=StepType.PATCH),

@@ -70,7 +70,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     asked[step.step_id] = name
     unit.plan.dirty.add("live")
     why = f"the module {name} is not there, and no manifest declares it"
-    told = f"{why}: a person was asked. Use what the project declares, unless it is there now."
+    told = f"{why}: a person was asked. Use modules that the project declares, unless it is there now."
     step.status.previous = {**failure, "suggestion": fit_evidence(told)}
     unit.move_step(step, "ACTIVE", "retried", why)
     ask_approval(unit, step, f"{why}: declare and install it, or approve another attempt without it")

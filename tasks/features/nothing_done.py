@@ -70,7 +70,7 @@ def _reason_of(facts: Mapping[str, Any], outcome: Outcome, *, passed: bool) -> s
 
 def _suggestion(outcome: Outcome) -> str:
     if outcome.nothing_to_change:
-        return "Nothing was changed, and no verification that passed shows that nothing has to be: change what is asked"
+        return "Nothing was changed, and no passed verification shows that no change is needed: make the asked change"
     if outcome.discarded_files:
         return f"Not this step's, and put back: {', '.join(outcome.discarded_files[:SHOWN])}. Nothing else was changed"
     return "Nothing was changed: change what is asked, or say in nothing_to_change why nothing has to be."

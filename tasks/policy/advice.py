@@ -69,9 +69,9 @@ def _outside(unit: UnitOfWork, step_id: str) -> tuple[str, ...]:
 
 def _security(facts: Facts) -> str:
     step, category = facts.step, facts.evidence.get("value")
-    look = f"Look at what the attempt did ({category}); the goal as it is may meet the same again."
+    look = f"Look at the attempt ({category}): the same goal may fail again in the same way."
     if step is None or category != C.ALLOWLIST_VIOLATION:
-        return f"{look} No limit changes that: mend the controller, then {AGAIN}."
+        return f"{look} No limit changes that: repair the controller, then {AGAIN}."
     if step.facts["mode"] != Mode.PATCH:
         wrote = f" ({listing(facts.outside)})" if facts.outside else ""
         what = "only verifies, and its attempt" if step.facts["mode"] == Mode.TEST else "is read-only, and the agent"
@@ -120,7 +120,7 @@ def _manual(facts: Facts) -> str:
 
 def _approval_rejected(facts: Facts) -> str:
     who, step = facts.evidence.get("actor", "a person"), facts.evidence.get("step_id", "the step")
-    return f"Change what {step} does as {who} asks, then {AGAIN}."
+    return f"Change {step} as {who} asks, then {AGAIN}."
 
 
 def _approval_deadline(facts: Facts) -> str:
@@ -133,7 +133,7 @@ def _answer_deadline(facts: Facts) -> str:
     asked = facts.evidence.get("questions", ())
     if not asked:
         return f"No drafter answered in time: look at it (`planner health`), or {AGAIN} to another drafter."
-    return sentence(f"{AGAIN} and answer what it asks in time (`planner answer`)", "say it in the goal")
+    return sentence(f"{AGAIN} and answer its questions in time (`planner answer`)", "put the answers into the goal")
 
 
 def _errors(facts: Facts) -> str:
@@ -154,20 +154,20 @@ def _rejected(facts: Facts) -> str:
 
 def _planning_failed(facts: Facts) -> str:
     kind = facts.plan.head.kind
-    ways = ["say the goal more clearly"]
+    ways = ["describe the goal more clearly"]
     if kind in (GoalKind.TASK, GoalKind.CAMPAIGN, GoalKind.EVOLUTION):
         ways.append("name another drafter")
     if facts.validation_mode == "strict":
         ways.append("set evolution.validation_mode to lenient")
     if kind == GoalKind.TASK or kind == GoalKind.EVOLUTION:
         ways.append("supply the steps" if kind == GoalKind.TASK else "")
-    what = "the errors" if facts.evidence.get("errors") else "what was refused last"
+    what = "the errors" if facts.evidence.get("errors") else "why the last answer was refused"
     return f"Read {what}. {sentence(*ways)}"
 
 
 def _clarification_limit(facts: Facts) -> str:
     met, limit = facts.evidence.get("value"), facts.evidence.get("limit")
-    say = "say in the objective what the questions ask"
+    say = "answer the questions in the objective"
     if not isinstance(met, int) or met >= MOST_CLARIFICATIONS:
         return sentence(say)
     return sentence(say, f"raise PLANNER_PLANNING_MAX_CLARIFICATIONS from {limit} to at least {met + 1}")
@@ -175,7 +175,7 @@ def _clarification_limit(facts: Facts) -> str:
 
 def _review_stopped(facts: Facts) -> str:
     gate, who = facts.evidence.get("gate", "the gate"), facts.evidence.get("actor", "A person")
-    return f"{who} stopped it at {gate}: settle what the review found there, then {AGAIN}."
+    return f"{who} stopped it at {gate}: settle the findings of the review there, then {AGAIN}."
 
 
 MOST_CLARIFICATIONS = 20  # the largest value of the operator's setting

@@ -23,7 +23,7 @@ def advise_on_budget(facts: Facts) -> str:
     if name == "category":
         return _budget_of_an_attempt(facts)
     if name not in budget.BUDGETS:
-        return f"{AGAIN[:1].upper()}{AGAIN[1:]} with a higher limit for what is used up."
+        return f"{AGAIN[:1].upper()}{AGAIN[1:]} with a higher limit for the budget that is used up."
     plan = facts.plan
     spent, counts = plan.spent[name], plan.counts
     unbooked = plan.spending.unbooked if name == "tokens" else 0
@@ -36,7 +36,7 @@ def advise_on_budget(facts: Facts) -> str:
     least = spent + unbooked + 1
     told = raise_limit(facts, name, min(wanted, max(least, int(MOST[name]))))
     if not told:
-        return f"No limit is high enough for what the attempts used: split the goal. {_spenders(facts)}".rstrip()
+        return f"The attempts used more than the highest limit allows: split the goal. {_spenders(facts)}".rstrip()
     about = "" if name == "failing_outcomes" else f" ({left} of its steps had not ended)"
     return f"{sentence(f'{told}{about} and {AGAIN}')} {_spenders(facts)}".rstrip()
 
@@ -72,8 +72,9 @@ def _budget_of_an_attempt(facts: Facts) -> str:
         )
     if wanted < estimate["tokens"]:
         return (
-            f"Have an operator apply a policy that gives attempts at risk {step.facts['risk_level']} more than {most} "
-            f"tokens, or give {step.step_id} less to do: it is expected to use {estimate['tokens']}, and {had}."
+            f"Have an operator apply a policy with more than {most} tokens for attempts at risk "
+            f"{step.facts['risk_level']}, or give {step.step_id} less to do. "
+            f"It is expected to use {estimate['tokens']}, and {had}."
         )
     return (
         f"Supply the steps and give {step.step_id} a higher estimate, or less to do: {had}, as much as it was "
@@ -84,7 +85,7 @@ def _budget_of_an_attempt(facts: Facts) -> str:
 def advise_on_hosts(facts: Facts) -> str:
     """Return the controllers whose hosts need a repair; their reasons are in the evidence."""
     who = listing(dict.fromkeys(each["controller"] for each in facts.evidence.get("released", ())))
-    return f"Mend on the hosts of {who or 'the controllers'} what the reasons name: {AGAIN} once they can begin."
+    return f"Repair the hosts of {who or 'the controllers'} as the reasons ask: {AGAIN} once they can begin."
 
 
 def advise_on_wall_clock(facts: Facts) -> str:
@@ -107,7 +108,7 @@ def advise_on_wall_clock(facts: Facts) -> str:
         queues = listing(sorted({facts.active[name].queue for name in untaken}))
         waited = max(untaken.values()) // 1000
         return (
-            f"Start controllers for the queue {queues}: nobody took {listing(sorted(untaken))} in {waited} s. "
+            f"Start controllers for the queue {queues}: no controller took {listing(sorted(untaken))} in {waited} s. "
             f"Then {AGAIN}."
         )
     counts = plan.counts

@@ -173,7 +173,7 @@ def answer(unit: UnitOfWork, value: Any, who: Mapping[str, Any]) -> str | None:
     `who` becomes part of the evidence if the answer ends the plan.
     """
     if unit.strategy_state is None:
-        return "a drafter is asked, and nobody else can answer"
+        return "a drafter is asked, and no command can answer for it"
     strategy, live, catalogue = _strategy(unit)
     found = strategy.answer(live, value, catalogue)
     if isinstance(found, str):

@@ -82,7 +82,7 @@ def _advise_on_same(facts: Facts) -> str:
     step, met = facts.step, int(facts.evidence.get("value") or 0)
     name = step.step_id if step else "the step"
     category = category_of(step, facts.failed) if step else ""
-    change = f"change what {name} is asked or given, since it failed {met} times in the same way ({category})"
+    change = f"change the text or the context of {name}, since it failed {met} times in the same way ({category})"
     return sentence(change, raise_limit(facts, "identical_failures", met + 1))
 
 
@@ -371,9 +371,8 @@ def all_fired(seen: Seen, failure: dict[str, Any] | None) -> Iterator[FiredRule]
         reason = rule.reason.format(value=value, step=step.step_id) + f"; the limit {rule.limit} is {limit}"
         evidence = {"value": value, "limit": limit, "limit_name": rule.limit}
         if seen.repeated and rule.name == IDENTICAL:
-            reason += (
-                f"; the last attempt made the change {seen.repeated[:SHOWN]} again, and was told that it had failed"
-            )
+            change = seen.repeated[:SHOWN]
+            reason += f"; the last attempt made the change {change} again, though it knew that this had failed"
             evidence["diff_hash"] = seen.repeated
         evidence |= {"step_id": step.step_id, "failed": about or last[-1:]}
         yield FiredRule(rule.name, reason, evidence, rule.spares_completed)

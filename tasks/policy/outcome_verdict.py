@@ -159,7 +159,7 @@ def folder_untold(facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> 
     else:
         at_root = Counter(tool["tool"] for tool in facts["verify_tools"] if tool.get("cwd", ROOT) == ROOT)
         untold = next((pair for pair in elsewhere if told[pair[0], ROOT] > at_root[pair[0]]), None)
-    return f"no receipt tells that {untold[0]} ran in {fit_evidence(untold[1])} (`cwd`)" if untold else None
+    return f"no receipt shows that {untold[0]} ran in {fit_evidence(untold[1])} (`cwd`)" if untold else None
 
 
 def judge_untold(facts: Mapping[str, Any], outcome: Outcome) -> str | None:
@@ -167,7 +167,7 @@ def judge_untold(facts: Mapping[str, Any], outcome: Outcome) -> str | None:
     wanted = (facts["judged_by"] or {}).get("holdout")
     if not wanted or (outcome.judged and outcome.judged.holdout == wanted):
         return None
-    return "nothing tells that the held-out tests judged it (`judged`)"
+    return "no report shows that the held-out tests judged it (`judged`)"
 
 
 def _is_proved(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> bool:

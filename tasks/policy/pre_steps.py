@@ -82,7 +82,7 @@ AUTO_FIX = PreStep(
 DEPENDENCIES = PreStep(
     "dependencies",
     "Check the dependencies",
-    "Check that what the files import is there.",
+    "Check that the imports of the files exist.",
     "dependencies",
 )
 BASELINE = "baseline"  # the suffix of a step that runs a verification before the plan, see `baseline`
@@ -150,7 +150,7 @@ def make_baseline(
     return PlannedStep(
         step_id=name_of(BASELINE, step.step_id, {*taken, *step.depends_on}),
         title="Run the same before the plan",
-        intent="Run the verification at the commit that the plan began with, to see what was red before.",
+        intent="Run the verification at the commit that the plan began with, to find the tests that failed before it.",
         verify=render(ran),
         verify_tools=ran,
         risk_level=step.risk_level,

@@ -54,15 +54,15 @@ class Revision:
 GUIDANCE = MappingProxyType(
     {
         C.TEST_REGRESSION: "The last attempt made tests fail: begin with those in context.previous_failure.",
-        C.TEST_TIMEOUT: "The last attempt ran out of time: look for what does not end.",
-        C.FLAKY_TEST: "The last attempt met a test that does not always say the same.",
+        C.TEST_TIMEOUT: "The last attempt ran out of time: look for code that does not end.",
+        C.FLAKY_TEST: "The last attempt met a test that does not always give the same result.",
         C.COMPILATION_ERROR: "The last attempt did not compile: read the message in context.previous_failure.",
         C.TYPE_ERROR: "The last attempt had type errors: read them in context.previous_failure.",
         C.LINT_ERROR: "The last attempt broke lint rules: read them in context.previous_failure.",
-        C.NO_CHANGE: "The last attempt changed no file: change what the step asks for.",
+        C.NO_CHANGE: "The last attempt changed no file: make the change that the step asks for.",
         C.NO_PROOF: "The last attempt passed without a whole report of its tests: let each run to its end.",
-        C.IMPORT_ERROR: "The last attempt imported what is not there: use only what the project has.",
-        C.UNKNOWN: "The last attempt failed, and nobody knows why: make the smallest change that the step asks for.",
+        C.IMPORT_ERROR: "The last attempt imported a missing module: use only modules that the project has.",
+        C.UNKNOWN: "The last attempt failed for an unknown reason: make the smallest change that the step asks for.",
     }
 )
 

@@ -98,7 +98,7 @@ def look_at_approvals(unit: UnitOfWork) -> None:
             step = unit.snapshot.steps.get(step_id)
             if step is None or step.spec is None:  # the halt names its risk
                 raise NeedsSteps(frozenset({step_id}))
-            reason = f"nobody approved {step_id} by {rfc3339(until)}"
+            reason = f"no person approved {step_id} by {rfc3339(until)}"
             unit.inputs.append(["approval over", step_id])
             times = {"asked_at": rfc3339(until - APPROVAL_MS), "until": rfc3339(until)}
             halt.halt(unit, "approval_deadline", reason, {"step_id": step_id, **times})
@@ -143,7 +143,7 @@ def look_at_question(unit: UnitOfWork, grace: int = 0) -> None:
         return
     unit.inputs.append(["answer over", asked["until"]])
     times = {"asked_at": rfc3339(asked["asked"]), "until": rfc3339(asked["until"])}
-    reason = f"nobody answered the question ({asked['kind']}) by {times['until']}"
+    reason = f"no answer to the question ({asked['kind']}) came by {times['until']}"
     halt.halt(unit, "answer_deadline", reason, {"questions": asked["questions"], **times})
 
 

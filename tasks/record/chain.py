@@ -211,7 +211,7 @@ def _out_of_place(walk: _Walk, wrong: _Link, later: _Later) -> Fault | None:
     if same := walk.recent.get(wrong.digest):
         return Fault(place, "added", f"Line {place} is a copy of line {same}.")
     if back < place - 1:
-        return Fault(back + 1, "added", f"Line {place} continues line {back}: what stands between them was added.")
+        return Fault(back + 1, "added", f"Line {place} continues line {back}: the lines between them were added.")
     if later.again and wrong.version:
         return Fault(place, "added", f"Line {place} is a copy of line {later.again}.")
     if not later.continued:
@@ -220,7 +220,7 @@ def _out_of_place(walk: _Walk, wrong: _Link, later: _Later) -> Fault | None:
     if later.home:
         why = f"Line {later.continued} {before} and belongs before line {place}: one of them was moved."
         return Fault(place, "moved", why)
-    return Fault(place, "added", f"Line {later.continued} {before}: what stands before it was added.")
+    return Fault(place, "added", f"Line {later.continued} {before}: the lines before it were added.")
 
 
 def _or_else(wrong: _Link, later: _Later) -> str:
@@ -244,5 +244,5 @@ def _compare(walk: _Walk, last: _Link) -> Fault | None:
     if known is None and not last.ends:
         why = f"No line has the head as its digest: lines behind line {last.place} are gone, or one was changed."
         return Fault(last.place + 1, "dropped", why)
-    why = "No line has the head as its digest: a line was changed and the digests behind it made anew"
+    why = "No line has the head as its digest: a line was changed and the later digests were rewritten"
     return Fault(last.place, "changed", f"{why}, or this is the log of another plan.")

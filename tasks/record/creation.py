@@ -40,7 +40,7 @@ def create(
     have the data that the creation read.
     """
     if "born" not in first:
-        raise CannotReplay("the line with which it begins does not say what its creation read (`born`)")
+        raise CannotReplay("its first line does not have the values that its creation read (`born`)")
     changes = list(_from_birth(recorded, first, policy, before))
     for change in changes:
         if "left_out" in change.fields:  # the parts that were left out cannot be left out again

@@ -24,7 +24,7 @@ WANTED: dict[str, type] = {
     "left_out": list,
 }
 PARTS = ("format", "format_version", "policy", "changed_meanwhile", *WANTED)
-LOG_ALONE = "it is the log alone, and a recording needs the plan beside its log: export the plan again without --log"
+LOG_ALONE = "it is only the log, and a recording needs the plan too: export the plan again without --log"
 JSON_FIELDS = frozenset({"head", "live", "goal", "document", "halt"})  # of the plan; other fields are texts
 BORN = b'"born"'  # in the line of a creation, and perhaps in a text from outside
 STATUS_NAMES = tuple(each.name for each in fields(StepStatus) if each.init)

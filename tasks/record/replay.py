@@ -19,10 +19,10 @@ from tasks.record.lines import Line
 from tasks.record.recorded_plan import RecordedPlan, kept_of
 
 NO_SEED = (
-    "The export has no seed, since the plan had not ended: leases, and when a pause between two attempts was over, are "
-    "taken from the lines."
+    "The export has no seed, since the plan had not ended. Leases and the ends of pauses between attempts come from "
+    "the lines."
 )
-NOT_WHOLE = "The plan changed while it was exported: what is kept of it is not compared."
+NOT_WHOLE = "The plan changed while it was exported: its stored state is not compared."
 LEAD = 80  # characters that are shown before that place
 MOST = 400
 

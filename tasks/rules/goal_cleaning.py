@@ -185,6 +185,6 @@ NOTHING_LEFT = FieldError(
 TOO_MUCH = FieldError(
     pointer="",
     code="too_much_to_sanitize",
-    message=f"More than {MAX_CLOSER_LOOK} characters are in texts that hold markup, escapes, encoded blobs or letters "
-    "beyond ASCII: leave out what no step needs, or put it into context.documents.",
+    message=f"Texts with markup, escapes, encoded blobs or letters beyond ASCII have more than {MAX_CLOSER_LOOK} "
+    "characters. Leave out parts that no step needs, or move them to context.documents.",
 )

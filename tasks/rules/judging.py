@@ -47,7 +47,7 @@ def why_unjudged(facts: Mapping[str, Any], outcome: Outcome) -> str | None:
     if not by["base"] or not any(receipt.report for receipt in outcome.verify or ()):
         return None
     if said is None or said.base is None:
-        return "no controller told that the tests of the base judged"
+        return "no controller reported a verdict of the base's tests"
     return "the tests of the base could not run" if said.base is BaseJudgement.NOT_RUN else None
 
 

@@ -242,7 +242,7 @@ def _verification(step: PlannedStep, around: Surroundings) -> Found:
         yield "/verify", "too_many_tools", f"A step may run at most {MAX_TOOLS} verifications."
         return
     if step.verify != render(step.verify_tools):
-        yield "/verify", "verify_mismatch", "`verify` and `verify_tools` must say the same."
+        yield "/verify", "verify_mismatch", "`verify` and `verify_tools` must name the same commands."
     for tool in step.verify_tools:
         try:
             contract = around.catalogue.contracts[around.catalogue.match_argv(tool.argv).tool]
@@ -266,7 +266,7 @@ def _risk(step: PlannedStep, _: Surroundings) -> Found:
     if limits.tests_required and not step.verify_tools:
         yield "/verify", "tests_required", f"A {step.risk_level} step that patches must have a verification."
     if limits.rollback_hint and not (step.rollback_hint or "").strip():
-        yield "/rollback_hint", "rollback_hint_required", f"A {step.risk_level} step must say how it is undone."
+        yield "/rollback_hint", "rollback_hint_required", f"A {step.risk_level} step needs a hint how to undo it."
 
 
 def injections(steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
@@ -277,7 +277,7 @@ def injections(steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
             continue
         for index, name, text in texts:
             if kinds := _attacks(text):
-                message = f"This reads like an attack on the agent ({kinds}); say it otherwise."
+                message = f"This reads like an attack on the agent ({kinds}); use other words."
                 yield FieldError(pointer=f"/steps/{index}{name}", code="potential_injection", message=message)
 
 

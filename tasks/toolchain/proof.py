@@ -85,7 +85,7 @@ def find_lack(contract: Contract, receipt: Receipt) -> str | None:
         told = f": {tests.ended} of {tests.collected} tests ended" if tests else ""
         return f"{head}, and its report of tests is not whole{told}"
     if tests.failed:
-        return f"{head} although its report says that {tests.failed} tests failed"
+        return f"{head} although its report has {tests.failed} failed tests"
     if tests.ended < tests.collected:
         return f"{head} although only {tests.ended} of {tests.collected} tests ended"
     return None

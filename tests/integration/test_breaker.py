@@ -139,7 +139,7 @@ def test_it_closes_once_no_plan_is_left_that_could_show_anything(shop: Shop) -> 
     wait_until(closed, what="the breaker closes")
 
     (told,) = shop.told("repository.resumed")
-    assert told["reason"] == "no plan of the repository is left of which a step could be let through"
+    assert told["reason"] == "no plan of the repository has a step left to try"
     shop.sweep()
     assert shop.redis.exists(HOME.breakers, HOME.breakers_due, HOME.probes) == 0
 

@@ -28,7 +28,7 @@ AGENT = """
 import json, sys
 prompt = sys.stdin.read()
 tasks = json.loads(sys.argv[1])
-if "What was wrong with the last answer" not in prompt:
+if "Faults of the last answer" not in prompt:
     tasks[1]["delta"] = ["/etc/passwd"]
 print("Here you are:\\n```json\\n" + json.dumps({"tasks": tasks}) + "\\n```")
 """

@@ -156,7 +156,7 @@ def test_what_programs_print_in_formats_of_their_own_is_read(
 
 
 def test_words_in_place_of_a_format_are_no_answer(asks: Asks) -> None:
-    assert "no answer in what it printed" in (asks("deaf", cli_output="claude").error or "")
+    assert "its output has no answer" in (asks("deaf", cli_output="claude").error or "")
 
 
 def test_the_prompt_is_on_standard_input_and_the_schema_in_a_file(asks: Asks) -> None:

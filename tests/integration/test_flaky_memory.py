@@ -180,6 +180,6 @@ def test_an_operator_sees_what_is_remembered_and_is_told_which_account_may_chang
         done = [run("import", "-", "--repo", "new", input=exported.stdout), run("forget", "acme/shop")]
 
     assert [each.exit_code for each in refused] == [1, 1]
-    for each, what in zip(refused, ("forget what is remembered", "add to what is remembered"), strict=True):
+    for each, what in zip(refused, ("remove entries from memory", "add entries to memory"), strict=True):
         assert f"The user operator of Redis may not {what}. That takes the planner's own account" in each.stderr
     assert [each.exit_code for each in done] == [0, 0]

@@ -125,7 +125,7 @@ def test_a_controller_that_knows_no_patterns_may_change_what_they_mean_all_the_s
         (["src/a.py", "src/conftest.py"], "what the goal does not allow: src/conftest.py"),
         (["src/a.py", "docs/a.md"], "what the goal does not allow: docs/a.md"),
         ([f"src/{name}.py" for name in "abcdef"], "changes 6 files, allowed are 5"),
-        (["src/a.py"], "creates 1 files, told were 0: src/a.py"),
+        (["src/a.py"], "creates 1 files, and the outcomes reported 0: src/a.py"),
     ],
 )
 def test_what_a_controller_hides_of_its_change_is_found_before_it_is_delivered(

@@ -59,7 +59,7 @@ def test_the_doctor_looks_at_a_sample_unless_it_is_asked_for_all(large: Redis) -
     some = codec.loads(run("doctor", "--json").stdout)
     assert some["plans"] == rounds.SAMPLE
     assert some["notes"] == [
-        f"This was a sample of {PLANS + 1:,} plans; planner doctor --all looks at all, and every key."
+        f"This was a sample of {PLANS + 1:,} plans; planner doctor --all checks every plan and every key."
     ]
 
     large.set(P0.plan("plan_00-gone").plan + ":steps", "of a plan that is gone")

@@ -266,7 +266,7 @@ def test_an_operator_sees_drafts_and_is_told_which_account_may_forget_them(
 
     assert shown.exit_code == 0
     assert refused.exit_code == 1
-    assert refused.stderr.startswith("The user operator of Redis may not forget what is remembered.")
+    assert refused.stderr.startswith("The user operator of Redis may not remove entries from memory.")
     assert "the user planner (docs/deployment.md, Roles)" in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert forgotten.stdout == "Forgotten: 1 draft.\n"

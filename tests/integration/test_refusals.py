@@ -31,7 +31,7 @@ SENTENCES = {
     "forgetting": "Redis keeps no append-only file",
     "wrong password": "refuses the user or the password in PLANNER_REDIS_URL: ",
     "no password": "wants a user or a password, and PLANNER_REDIS_URL has none.",
-    "no right": "does not allow this user what is needed (docs/deployment.md, Roles): ",
+    "no right": "refuses this user a needed command or key (docs/deployment.md, Roles): ",
 }
 GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@localhost")
 USELESS = ("old", "wrong password", "no password", "no right")  # to everybody; what is unsafe only a worker minds

@@ -79,7 +79,7 @@ def test_a_newer_run_takes_the_place_of_an_older_one_and_an_older_one_is_ignored
 
     assert newer.cancels == first.goal_id
     assert newer.ignored is elsewhere.ignored is None
-    assert rerun.ignored == same.ignored == "not_newer: what is known is as new or newer"
+    assert rerun.ignored == same.ignored == "not_newer: the stored one is as new or newer"
     assert [goal["goal_id"] for goal in goals(redis)] == [first.goal_id, newer.goal_id, elsewhere.goal_id]
     assert jobs(redis) == [
         {"cancels": first.goal_id, "tenant": "acme", "source": "github", "by": newer.goal_id},
@@ -93,7 +93,7 @@ def test_a_later_success_ends_it_and_a_failure_before_that_counts_no_more(redis:
     again = deliver(redis, github, workflow_run(run_number=14, conclusion="success"), "d-4")
 
     assert solved == Answer(None, None, first.goal_id)
-    assert late.ignored == "not_newer: what is known is as new or newer"
+    assert late.ignored == "not_newer: the stored one is as new or newer"
     assert again.ignored == "resolved: nothing is to be cancelled"
     assert [job["cancels"] for job in jobs(redis)] == [first.goal_id]
 
@@ -141,7 +141,7 @@ def test_a_success_older_than_what_coalesced_cancels_nothing(redis: Redis, by_wo
     solved = deliver(redis, by_workflow, workflow_run(name="W1", conclusion="success", run_number=13), "d-5")
 
     assert newer.goal_id == older.goal_id == first.goal_id
-    assert late == Answer(first.goal_id, "not_newer: what is known is as new or newer")
+    assert late == Answer(first.goal_id, "not_newer: the stored one is as new or newer")
     assert solved.cancels == first.goal_id
 
 
@@ -152,7 +152,7 @@ def test_numbers_are_compared_as_numbers(redis: Redis, github: Source) -> None:
     ]
 
     assert [each.ignored is None for each in made] == [True, True, True, False, True, False]
-    assert made[-1].ignored == "order: it is of another type than what is known, a number or a text"
+    assert made[-1].ignored == "order: its type differs from the stored one, a number or a text"
 
 
 def test_a_text_of_digits_is_compared_as_a_number(redis: Redis, github: Source) -> None:

@@ -28,6 +28,7 @@ MODULE_AREAS = (  # the area of a string literal, by the beginning of its file's
     ("worker/gateway/page/", "page"),
     ("worker/", "messages"),
 )
+LISTING = frozenset({"_words", "findall", "split"})  # calls with a list of words in one literal
 RAISING = frozenset({"Refusal", "BadParameter", "field_error", "FieldError", "Problem", "of", "ClickException"})
 
 
@@ -122,10 +123,11 @@ def _strings(path: str, nodes: list[ast.AST], documented: set[int]) -> Iterator[
     raising = [each for each in nodes if isinstance(each, ast.Raise) or _called(each) in RAISING]
     in_errors = {id(part) for each in raising for part in ast.walk(each)}
     inner = {id(part) for each in nodes if isinstance(each, ast.JoinedStr) for part in each.values}
+    lists = {id(part) for each in nodes if _called(each) in LISTING for part in ast.walk(each)}
     for node in nodes:
-        if id(node) in documented or id(node) in inner:
+        if id(node) in documented or id(node) in inner or id(node) in lists:
             continue
-        for paragraph in re.split(r"\n\s*\n", _literal(node)):
+        for paragraph in re.split(r"\n\s*\n|(?:^|\n)- ", _literal(node)):
             if _is_prose(words := _joined(_plain(paragraph))):
                 line = getattr(node, "lineno", 0)
                 yield Text("errors" if id(node) in in_errors else area, path, line, words)
@@ -148,7 +150,7 @@ def _literal(node: ast.AST) -> str:
 
 def _is_prose(words: str) -> bool:
     """Whether a string literal is a sentence: most of it is words, and it is no regular expression, query or code."""
-    if re.search(r"[{}<>\\^$=_]|\b(?:redis\.call|KEYS|ARGV)\b|\(\?|^-", words):
+    if re.search(r"[{}<>\\^$=_]|\w\|\w|\b(?:redis\.call|KEYS|ARGV)\b|\(\?|^-", words):
         return False
     return len(re.findall(r"(?:^|\s)[A-Za-z][a-z']*(?=[\s,.;:!?)]|$)", words)) >= MIN_WORDS
 

@@ -104,7 +104,7 @@ class Reviewed:
         self.severities = {phase: draw(SEVERITIES) for phase in PHASES}
         self.said: dict[str, dict[str, bool]] = {}  # phase -> item -> whether it passed when it was last decided
         self.play = begin(a_goal(**given))
-        self.fails = 0  # of the open gate, since a person said something
+        self.fails = 0  # of the open gate, since a person decided something
         self.frozen: Any = None
         self.loops: dict[str, str] = {}
 

@@ -182,7 +182,7 @@ def test_a_step_that_nobody_takes_needs_a_controller_and_no_time() -> None:
     plan = EVERY_HALT["wall_clock"]()
 
     assert advised(plan) == {}
-    assert unblock(plan).startswith("Start controllers for the queue default: nobody took a in 600 s.")
+    assert unblock(plan).startswith("Start controllers for the queue default: no controller took a in 600 s.")
 
 
 @pytest.mark.parametrize(("risk", "allowed"), [(RiskLevel.LOW, 3), (RiskLevel.MED, 2), (RiskLevel.HIGH, 1)])
@@ -309,7 +309,7 @@ def test_an_attempt_that_ran_out_is_given_more_by_what_kept_it_short() -> None:
     bound = b"[risk.LOW]\ntokens = 2000"
     assert advised(play(5000, 1000, bound)) == {"tokens": 2000}
     assert unblock(play(5000, 100_000, bound)).startswith(
-        "Have an operator apply a policy that gives attempts at risk LOW more than 2000 tokens, or give a less to do"
+        "Have an operator apply a policy with more than 2000 tokens for attempts at risk LOW, or give a less to do. "
     )
 
 

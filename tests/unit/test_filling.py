@@ -397,9 +397,9 @@ def test_what_globs_leave_out_is_told(repository: Repository) -> None:
     notes = filled(folder, "tests/**", "tests/setup.cfg").notes
 
     assert [note for note in notes if "leave out" in note] == [
-        "Globs leave out what configures a verification: tests/conftest.py. Name such a file to allow it.",
-        "Globs leave out what instructs agents: tests/AGENTS.md. Name such a file to allow it.",
-        "Globs leave out what no step may touch: tests/secrets/a.py.",
+        "Globs leave out files that configure checks: tests/conftest.py. Name such a file to allow it.",
+        "Globs leave out files that instruct agents: tests/AGENTS.md. Name such a file to allow it.",
+        "Globs leave out files that no step may touch: tests/secrets/a.py.",
     ]
     assert not [note for note in filled(folder, "src/**", "tests/conftest.py").notes if "leave out" in note]
 

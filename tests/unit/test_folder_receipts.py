@@ -54,7 +54,7 @@ def test_three_controllers_that_tell_no_folder_halt_the_plan_with_the_reason(suc
 
     assert plan.halt
     assert plan.halt["rule"] == ("nobody_can" if success else "cannot_verify")
-    assert "no receipt tells that pytest ran in backend (`cwd`)" in plan.halt["reason"]
+    assert "no receipt shows that pytest ran in backend (`cwd`)" in plan.halt["reason"]
 
 
 def test_the_word_that_tests_passed_is_no_proof_below_the_root() -> None:

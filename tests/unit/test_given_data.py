@@ -38,7 +38,7 @@ def test_all_that_is_known_is_quoted_with_its_origin() -> None:
         data
         == f"""{HEAD}
 
-## What an earlier step answered, cut (from its agent)
+## Answer of an earlier step, cut (from its agent)
 | look, Look:
 | src/a.py:3
 | # not a heading

@@ -163,7 +163,7 @@ def test_one_host_halts_what_it_hands_back_ten_times_in_ten_minutes_for_one_reas
         assert (plan.halt["rule"], evidence["limit_name"], evidence["value"]) == ("nobody_can", "equal_releases", 10)
         assert plan.halt["reason"].startswith("a was handed back 10 times in ")
         assert "minutes for one reason (only): setup failed" in plan.halt["reason"]
-        assert evidence["unblock"].startswith("Mend on the hosts of only what the reasons name")
+        assert evidence["unblock"].startswith("Repair the hosts of only as the reasons ask")
 
 
 def test_releases_for_other_reasons_are_not_equal_and_somebody_who_could_begin_ends_their_row() -> None:
@@ -273,7 +273,7 @@ def test_one_alone_has_its_plan_run_out_of_time_and_its_reasons_told() -> None:
     assert [each["controller"] for each in evidence["released"]] == ["broken"] * MAX_LAST
     assert evidence["released"][-1]["reason"] == "no such repository"
     assert evidence["events"][0]["what"] == "plan.ready"
-    assert evidence["unblock"].startswith("Mend on the hosts of broken what the reasons name: ")
+    assert evidence["unblock"].startswith("Repair the hosts of broken as the reasons ask: ")
 
 
 @pytest.mark.parametrize(

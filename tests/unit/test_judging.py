@@ -87,7 +87,7 @@ def proved(judged: Any, step_id: str = "t") -> Any:
         ({"base": "same"}, None),
         ({"base": "diverges"}, None),
         ({"base": "not_run"}, "unverified: the tests of the base could not run"),
-        (None, "unverified: no controller told that the tests of the base judged"),
+        (None, "unverified: no controller reported a verdict of the base's tests"),
     ],
 )
 def test_a_plan_says_where_the_tests_of_the_base_did_not_judge_it(judged: Any, told: str | None) -> None:

@@ -81,7 +81,7 @@ def test_the_next_attempt_reads_what_was_missing_and_the_plan_tells_it() -> None
     assert spec["attempt"] == 2
     assert spec["context"]["previous_failure"]["category"] == "NO_CHANGE"
     assert "nothing_to_change" in spec["context"]["previous_failure"]["suggestion"]
-    assert spec["guidance"] == "The last attempt changed no file: change what the step asks for."
+    assert spec["guidance"] == "The last attempt changed no file: make the change that the step asks for."
     (told,) = story(plan, "a")
     assert (told["result"], told["category"], told["reason"]) == ("RETRIED", "NO_CHANGE", "no file was changed")
     assert plan.record.spent["failing_outcomes"] == 1

@@ -69,7 +69,7 @@ def test_a_step_with_patterns_is_told_them_in_words() -> None:
     )
 
     for part in (
-        "You may change each of them, whatever the patterns are:\n| - src/cart.py\n\n",
+        "You may change each of them, even if no pattern matches it:\n| - src/cart.py\n\n",
         "`**` matches any number of folders):\n| - src/**\n| - locale/*.po\n\n",
         "Files that match these patterns are excluded, unless they are named above:\n| - src/login/**\n",
         "No pattern covers a file that configures tests",
@@ -121,7 +121,7 @@ def test_advice_after_a_failure_stands_beside_a_question_that_does_not_have_it()
     )
     nothing_new = asked(**step, input={"prompt": question}, guidance=told)
 
-    beside = "# What else the plan says of this step (from the planner)\n"
+    beside = "# More about this step (from the planner)\n"
     assert f"{beside}| Mind the tests.\n| Risk HIGH: a.py is a build file. {advice}\n" in text
     assert HEAD not in nothing_new
 
@@ -141,7 +141,9 @@ def test_what_comes_from_outside_is_quoted_and_fills_nothing_in() -> None:
     _, _, quoted = text.partition(HEAD)
     assert quoted.count("{data} Ignore all previous") == 4
     for line in quoted.strip().splitlines():
-        assert not line or line.startswith(("| ", "## What the", "## Why the", "## Tests that fail", "## A document"))
+        assert not line or line.startswith(
+            ("| ", "## About this step", "## Why the", "## Tests that fail", "## A document")
+        )
 
 
 def test_each_sentence_is_told_once_and_a_trivial_criterion_not_at_all() -> None:
@@ -167,7 +169,7 @@ def test_who_makes_a_part_of_a_change_hears_who_makes_the_rest() -> None:
 def test_an_agent_hears_which_commands_it_may_run_itself_and_the_forms_of_its_answer() -> None:
     text = asked(mode="patch", allowed_files=["a.py"], verify_tools=[{"tool": "x", "argv": ["make"], "timeout_s": 9}])
 
-    assert "exactly as it stands behind the dash" in text
+    assert "exactly as written after the dash" in text
     for form in ("NOTHING TO CHANGE:", "NEEDS FILES:", "BLOCKED:"):
         assert f"\n- `{form}` and " in text
 

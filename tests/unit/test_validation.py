@@ -196,7 +196,7 @@ def test_a_long_cycle_names_its_first_ten() -> None:
 def test_an_attack_is_told_by_its_class_and_not_repeated() -> None:
     (error,) = validate(goal(), [a_step(intent=ATTACK)])
 
-    assert error.message == "This reads like an attack on the agent (instruction_override); say it otherwise."
+    assert error.message == "This reads like an attack on the agent (instruction_override); use other words."
 
 
 def test_an_attack_is_no_attack_across_two_fields() -> None:

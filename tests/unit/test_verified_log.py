@@ -208,8 +208,8 @@ def test_another_log_is_told_from_this_one_by_its_head() -> None:
     assert found.fault == Fault(
         5,
         "changed",
-        "No line has the head as its digest: a line was changed and the digests behind it made anew, or this is the log"
-        " of another plan.",
+        "No line has the head as its digest: a line was changed and the later digests were rewritten, or this is the "
+        "log of another plan.",
     )
 
 

@@ -35,7 +35,7 @@ def sample_of(rule: Rule) -> dict[str, Any]:
     context: dict[str, Any] = {"base_sha": SAMPLE_COMMIT} if rule.base_sha else {}
     if rule.files or rule.files_from:
         context["files"] = [_file(each) if is_glob(each) else each for each in rule.allowed_files]
-    text = _with_words(rule.goal) if rule.goal else f"Do what a {WORD} asks for"
+    text = _with_words(rule.goal) if rule.goal else f"Do the task of a {WORD}"
     goal = goal_with(rule, rule.repos[0] if rule.repos else None, text, context)
     return goal | ({"constraints": [_with_words(each) for each in rule.constraints]} if rule.constraints else {})
 

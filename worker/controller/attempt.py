@@ -78,7 +78,7 @@ class AttemptRun:
             self._look_at_target(result)
             if moved := self.tree.moved_refs():  # they are nowhere but in the clone, so that alone is no failure
                 log.warning("refs_moved", extra={**self.spec.ids, "refs": moved[:SHOWN_REFS]})
-                line = f"refs made in the clone beside the plan's branch: {', '.join(moved[:SHOWN_REFS])}"
+                line = f"refs made in the clone in addition to the plan's branch: {', '.join(moved[:SHOWN_REFS])}"
                 if result.failure and not self._judges.hold_out:  # the names may reveal held-out tests
                     result.failure = wire.with_line(result.failure, line)
             if result.failure and result.report.reading.denied:
@@ -152,7 +152,7 @@ class AttemptRun:
         if verification.failure:
             self._keep_failed(changes)
         elif altered := tree.altered_files():
-            what = f"the verification changed what it verified, so that cannot be landed: {', '.join(altered)}"
+            what = f"the verification changed files that it verified, so the change cannot land: {', '.join(altered)}"
             return wire.advice(what)
         return self._finish(result, changes)
 

@@ -296,10 +296,10 @@ def up_to_git_dir(path: bytes) -> bytes:
 def unfit(touched: Mapping[bytes, Marks | None]) -> str | None:
     """Return the reason why a change can never be landed, by any permission; None if there is none."""
     if any(part.lower() == snapshot.GIT_DIR for path in touched for part in path.split(b"/")):
-        return "the change holds a git repository of its own"
+        return "the change contains a separate git repository"
     there = [marks for marks in touched.values() if marks]
     if not all(marks.is_link or marks.is_file for marks in there):
-        return "the change holds what is neither a file nor a link"
+        return "the change contains an entry that is neither a file nor a link"
     size = sum(marks.size for marks in there)
     if size > MAX_CHANGE_BYTES:
         return f"the changed files have {size} bytes, allowed are {MAX_CHANGE_BYTES}: make a smaller change"

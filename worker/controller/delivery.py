@@ -249,14 +249,14 @@ def _wrong_files(git: Git, found: PlanCommit, accepted: Accepted, asked: Deliver
         forbidden=forbid(asked.forbidden) if asked.forbidden else FORBIDDEN,
     )
     if outside := [path for path in touched if not permission.allows(path)]:
-        return f"changes what the goal does not allow: {', '.join(outside[: wire.FILES])}"
+        return f"changes files that the goal does not allow: {', '.join(outside[: wire.FILES])}"
     if risky := [path for path in touched if is_riskier(path, accepted.max_risk)]:
-        return f"changes what is riskier than {accepted.max_risk}: {', '.join(risky[: wire.FILES])}"
+        return f"changes files riskier than {accepted.max_risk}: {', '.join(risky[: wire.FILES])}"
     if accepted.max_files is not None and len(touched) > accepted.max_files:
         return f"changes {len(touched)} files, allowed are {accepted.max_files}"
     new = changes.created(git, found.parent, found.commit, base) if accepted.created is not None else ()
     if len(new) > (accepted.created or 0):
-        return f"creates {len(new)} files, told were {accepted.created}: {', '.join(new[: wire.FILES])}"
+        return f"creates {len(new)} files, and the outcomes reported {accepted.created}: {', '.join(new[: wire.FILES])}"
     return None
 
 

@@ -27,7 +27,7 @@ def _texts(context: Context) -> Iterator[tuple[str, str]]:
     for answer in context.answers:
         cut = ", cut" if answer.cut else ""
         yield (
-            f"What an earlier step answered{cut} (from its agent)",
+            f"Answer of an earlier step{cut} (from its agent)",
             f"{answer.step_id}, {answer.title}:\n{answer.output}",
         )
     if context.failing_tests:

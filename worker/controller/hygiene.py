@@ -17,7 +17,7 @@ SHORTEST, SHORTEST_WORD = 8, 12  # characters of a value with a digit, and of on
 MAX_BYTES = 8 * 1024 * 1024  # of a change that are searched for the forms of tokens
 
 OWN = "the value of a variable of this controller that is named like a secret"
-FORM = "what has the form of a token or a private key"
+FORM = "a text in the form of a token or a private key"
 
 
 def leaks(added: Mapping[str, bytes], secrets: Collection[str]) -> Iterator[tuple[str, str]]:

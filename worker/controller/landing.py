@@ -108,7 +108,7 @@ class Landing:
         if kept != accepted:
             repository.push(accepted_ref(spec.plan_id), accepted, kept or "")
         if to != there and not repository.move(spec.plan_id, to, there):
-            raise RemoteTrouble(f"somebody else has moved {shared_ref(spec.plan_id)}")
+            raise RemoteTrouble(f"another process moved {shared_ref(spec.plan_id)}")
 
     def _sides(self, made: Replay, begin: str, tip: str) -> list[dict[str, str]]:
         """Return the diffs of both sides for files in conflict.

@@ -125,7 +125,7 @@ def violation(permission: Permission, limits: ChangeLimits, changes: Changes) ->
     if changes.unfit:
         return advice(changes.unfit)
     if risky := permission.too_risky(changes.touched):
-        told = f"changed, and riskier than {permission.max_risk}, which is what this step may change"
+        told = f"changed, and riskier than {permission.max_risk}, the most that this step may change"
         return path_failure(FailureCategory.RISK_EXCEEDED, told, risky)
     most = limits.max_diff_lines
     if most is not None and changes.diff_lines > most and not too_many_files(limits, changes):

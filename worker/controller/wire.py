@@ -40,7 +40,7 @@ class Tool(Inbound):
 
 
 class Answer(Inbound):
-    """What an earlier step answered."""
+    """Answer of an earlier step."""
 
     step_id: str
     title: str = ""

@@ -8,7 +8,7 @@ from worker.sandbox.sandbox import Sandbox, SandboxMode
 from worker.sandbox.user import User, WrongUser
 
 HELD = {
-    "clone": "in a new clone of what they verify",
+    "clone": "in a new clone",
     "user": "as another user",
     "landlock": "confined by Landlock",
     "bwrap": "confined by bubblewrap",

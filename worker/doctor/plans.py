@@ -120,7 +120,7 @@ def _listing(plan: Stored) -> Iterator[Finding]:
     if not plan.listed:
         created = plan.live.get("times", {}).get("created", 0)
         commands = (("ZADD", plan.partition.plans, "NX", created, plan.plan_id),)
-        sentence = "The plan stands in no list of plans: `planner plans` does not show it."
+        sentence = "No list of plans has the plan: `planner plans` does not show it."
         yield _broken(plan, "plan.listing", sentence, "planner doctor --fix lists it.", commands)
 
 
@@ -141,7 +141,7 @@ def _log(plan: Stored) -> Iterator[Finding]:
     if log.version > plan.version:
         wrong.append(f"it reaches version {log.version}, the plan {plan.version}")
     if wrong or log.breaks:
-        sentence = f"The log does not lead to what is stored: {_some([*log.breaks, *wrong], '; ')}."
+        sentence = f"The log does not lead to the stored plan: {_some([*log.breaks, *wrong], '; ')}."
         yield _broken(plan, "plan.log", sentence, HALT)
 
 
@@ -154,7 +154,7 @@ def _dependencies(plan: Stored) -> Iterator[Finding]:
             continue
         deaf = [name for name in plan.depends_on.get(step, ()) if (name, step) not in told_by]
         if deaf and row.state == BLOCKED:
-            sentence = f"{step} will not hear of the end of {_some(deaf)}, on which it depends."
+            sentence = f"{step} depends on {_some(deaf)}, and will not notice their end."
             yield _broken(plan, "plan.unmet", sentence, HALT)
         elif row.unmet != untold[step] or (row.state == BLOCKED and not row.unmet):
             sentence = f"{step} ({row.state}) waits for {row.unmet} steps, and {untold[step]} of them have not ended."
@@ -180,7 +180,7 @@ def _waits(plan: Stored) -> Iterator[Finding]:
     for step, row in sorted(plan.steps.items()):
         if row.approval == "asked" and row.state not in OVER and step not in waits:
             do = f"planner skip {plan.plan_id} {step}, or halt the plan."
-            yield _broken(plan, "plan.wait", f"{step} waits for an approval that nobody can give.", do)
+            yield _broken(plan, "plan.wait", f"{step} waits for an approval that no person can give.", do)
     for step in sorted(waits):
         if step not in plan.steps or plan.steps[step].state in OVER:
             yield _broken(plan, "plan.wait", f"An approval is asked for {step}, which does not wait for it.", HALT)

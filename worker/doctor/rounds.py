@@ -63,7 +63,7 @@ class Rounds:
         streams = [stream.key for stream in fleet.streams(self.site.client, None, len(homes))]
         yield from self._queues(streams[:SAMPLE], pages=1)
         self.notes.append(
-            f"This was a sample of {sum(sizes):,} plans; planner doctor --all looks at all, and every key."
+            f"This was a sample of {sum(sizes):,} plans; planner doctor --all checks every plan and every key."
         )
 
     def _surroundings(self) -> Iterator[Finding]:
@@ -113,7 +113,7 @@ class Rounds:
             self.notes.append(f"{plan_id} changed in every look at it; it was left out.")
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ResponseError) as error:
             key = Partition(partition_of(plan_id, self.site.partitions)).plan(plan_id).plan
-            sentence = f"What is stored of the plan cannot be read: {type(error).__name__}: {error}."
+            sentence = f"The stored plan cannot be read: {type(error).__name__}: {error}."
             do = f"Look at {key} and the keys that begin like it; no worker can decide about the plan."
             return [Finding("plan.unreadable", plan_id, sentence, do)]
         return []
@@ -129,7 +129,7 @@ class Rounds:
             if isinstance(error, NoPermissionError) or any(word in str(error) for word in REFUSED):
                 self.notes.append(f"{what} could not be looked at: {error}")
             else:
-                do = "Look at the key: somebody has put something else in its place."
+                do = "Look at the key: another program wrote a value of another type to it."
                 yield Finding("server.refused", what, f"It cannot be looked at: {error}.", do)
 
 
@@ -213,6 +213,6 @@ def find_gone(site: Site, part: Partition, plan_ids: list[str]) -> Iterator[Find
         if exists or listed is None or (timer is not None and timer > now - GONE_MS):
             continue
         repair = Repair((("ZADD", part.timers, now, plan_id),), part.plan(plan_id).plan)
-        sentence = "The plan stands in the list of plans, and its keys are gone."
+        sentence = "The list of plans has the plan, and its keys are gone."
         do = "planner doctor --fix has a worker take it off the list."
         yield Finding("plan.gone", plan_id, sentence, do, FindingSeverity.WARNING, repair)

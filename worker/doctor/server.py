@@ -157,7 +157,7 @@ def _group(site: Site, stream: str, group: str) -> Iterator[Finding]:
         what = f"The stream has no group `{group}`" if exists else "There is no such stream"
         repair = Repair((("XGROUP", "CREATE", stream, group, "0", "MKSTREAM"),))
         do = "Start a worker, which makes it; or planner doctor --fix."
-        yield Finding("stream.group", stream, f"{what}: nobody can read it.", do, FindingSeverity.WARNING, repair)
+        yield Finding("stream.group", stream, f"{what}: no consumer can read it.", do, FindingSeverity.WARNING, repair)
 
 
 def _left_behind(site: Site, stream: str) -> Iterator[Finding]:
@@ -174,7 +174,7 @@ def _left_behind(site: Site, stream: str) -> Iterator[Finding]:
             name = one["name"].decode(errors="replace")
             silent = one["idle"] // 1000
             sentence = f"Entries that {name} read and did not finish: {one['pending']}. It is silent for {silent} s."
-            do = "Start a worker: it takes over what a dead one had read."
+            do = "Start a worker: it takes over the entries that a dead one had read."
             yield Finding("stream.left", stream, sentence, do, FindingSeverity.WARNING)
 
 
@@ -201,7 +201,9 @@ def timers(site: Site) -> Iterator[Finding]:
         part = Partition(number)
         count = site.client.zcount(part.timers, "-inf", late)
         if count:
-            sentence = f"{many(count, 'timer')} ran out more than {LATE_MS // 60_000} minutes ago: nobody looks."
+            sentence = (
+                f"{many(count, 'timer')} ran out more than {LATE_MS // 60_000} minutes ago: no worker reads timers."
+            )
             do = "Start a worker that consumes planner.outcomes and planner.upkeep."
             yield Finding("timers.late", part.timers, sentence, do, FindingSeverity.WARNING)
 

@@ -128,7 +128,7 @@ class CliDrafter:
         if ended.exit_code:
             return watch.failure(f"exit code {ended.exit_code}: {ended.stderr[:READ_FOR_ERROR]}", paid, self._secrets)
         if name != "text" and found.answer is None:
-            return watch.failure(f"there is no answer in what it printed, read as that of {name}", paid)
+            return watch.failure(f"its output has no answer in the format of {name}", paid)
         paid = found.tokens_used or estimate(question.prompt, printed)
         return watch.answer(printed, paid, self._secrets, argv, ended.stderr[-4 * READ_FOR_ERROR :])
 

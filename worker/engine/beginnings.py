@@ -49,9 +49,9 @@ def begin(goal: Goal, owner: Owner | None, lines: Iterable[dict[str, Any]]) -> G
     if onto and goal.context.base_sha and is_revision(goal.context.base_sha):
         return goal  # at the commit of that plan's branch
     if not (commit := _landed(lines, step_id)):
-        what = f"nothing landed at {step_id} or before it" if step_id else "nothing landed"
+        where = f" at {step_id} or before it" if step_id else ""
         return _refuse(
-            field_error("/from", "nothing_landed", f"Of {plan_id} {what}, as far as its controllers told a commit.")
+            field_error("/from", "nothing_landed", f"No controller reported a landed commit of {plan_id}{where}.")
         )
     context = goal.context.model_copy(update={"base_sha": commit, "repo": goal.context.repo or owner.repo})
     return goal.model_copy(update={"context": context})

@@ -18,7 +18,7 @@ HEALTH = frozenset({"/healthz", "/readyz"})  # requested by address, by the supe
 POLLED = HEALTH | {"/metrics", "/v1/steps:claim", "/v1/steps:heartbeat"}
 MCP = "/mcp"
 UNAVAILABLE = 503
-FAILED = "The gateway failed; its log says why, by the id of this request."
+FAILED = "The gateway failed. Its log has the reason under the id of this request."
 FOR_PEOPLE = {  # text of a page by the code of a problem that has only a status
     "not_found": "There is no page at this address.",
     "no_such_method": "This address takes a form; there is nothing to look at.",

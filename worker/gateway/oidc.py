@@ -189,7 +189,7 @@ def _refusal(issuer: Issuer, claims: Mapping[str, Any]) -> str | None:
     ids = ("repository_id", "repository_owner_id") if github else ("project_id", "namespace_id")
     repository, owner = (_text(claims, name) for name in ids)
     if not (repository and 0 < len(_text(claims, "repository" if github else "project_path")) <= MOST_CHARS):
-        return "The token does not say of which repository it is."
+        return "The token names no repository."
     if issuer.repositories and repository not in issuer.repositories:
         return f"The repository {repository} is not among those of this issuer."
     if issuer.owner_id and owner != issuer.owner_id:
@@ -209,9 +209,9 @@ def _refusal_of_event(issuer: Issuer, event: str) -> str | None:
     if issuer.events and event not in issuer.events:
         return f"Jobs of {', '.join(issuer.events)} get keys, and this is one of {event or 'no event'}."
     if issuer.kind == "github" and not event:
-        return "The token does not say what began the job."
+        return "The token does not name the event that started the job."
     if event in ONLY_NAMED and event not in issuer.events:
-        return f"A job of {event} gets no key unless `events` names it: it runs with rights for what strangers wrote."
+        return f"A job of {event} gets no key unless `events` names it: it runs text of strangers with its own rights."
     return None
 
 

@@ -27,14 +27,14 @@ MEANINGS = {
     403: "The key has not the right to this.",
     404: "There is no such thing, or it is another tenant's.",
     408: "The body did not come in time.",
-    409: "It contradicts what is there.",
+    409: "It contradicts stored data.",
     413: "The body is too large.",
     415: "The body has the wrong media type.",
     421: "This host is not served here.",
     422: "The request has not the shape that it should have; `errors` has all that is wrong.",
-    429: "Too much at a time: `Retry-After` says when to come again.",
+    429: "Too many requests: `Retry-After` has the seconds to wait.",
     500: "The gateway failed.",
-    503: "Redis is away or full: `Retry-After` says when to come again.",
+    503: "Redis is unreachable or full: `Retry-After` has the seconds to wait.",
 }
 
 

@@ -60,4 +60,4 @@ def _who(scope: Scope) -> str:
     if caller:
         return str(caller.key.called)
     shown = api_keys.read_token(Headers(scope=scope).get("authorization", "").partition(" ")[2].strip())
-    return f"somebody with a wrong secret of key {shown.key_id[:32]}" if shown else "somebody"
+    return f"a caller with a wrong secret of key {shown.key_id[:32]}" if shown else "an unknown caller"

@@ -62,7 +62,7 @@ class Owner(Enum):
 
     HERE = "this worker"
     ELSEWHERE = "another worker, which is there"
-    NOBODY = "nobody, or nobody knows"
+    NOBODY = "no worker, or an unknown one"
 
 
 class Ownership(threading.Thread):

@@ -130,5 +130,5 @@ def read_signature(document: bytes, key: Ed25519PublicKey) -> Signature:
     try:
         key.verify(b64decode(found.signature, validate=True), found.text())
     except (InvalidSignature, ValueError) as error:
-        raise WrongSignature("what it says is not what the key has signed") from error
+        raise WrongSignature("the key signed another content") from error
     return found

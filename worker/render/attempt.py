@@ -32,7 +32,7 @@ def place(shown: dict[str, Any]) -> str:
         return f"It is kept in {shown['folder']}"
     if kept := shown["transcript"]:
         return f"It is kept on {kept['host'] or 'the host of its controller'}, in {Path(kept['path']).parent}"
-    return "Its controller has not said where anything is kept of it"
+    return "Its controller reported no transcript"
 
 
 def _head(shown: dict[str, Any]) -> Iterator[Text]:
@@ -54,7 +54,10 @@ def _head(shown: dict[str, Any]) -> Iterator[Text]:
     if reported := outcome.get("instructions"):
         yield Text(plain(draw_instructions(reported)), "dim")
     if shown["is_unaltered"] is False:
-        yield Text("The transcript is not what the outcome told of: it was altered since, or is another one's.", "red")
+        yield Text(
+            "The transcript has another digest than its outcome reports: it was altered, or is of another attempt.",
+            "red",
+        )
 
 
 def _files(files: dict[str, bytes]) -> Iterator[Text]:

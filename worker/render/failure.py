@@ -29,9 +29,9 @@ SENTENCES = {
     "already_fixed": "The failing tests of the goal pass on its target branch by now.",
     "conflict": "Its target branch has moved, and its changes conflict with that.",
     "approval_rejected": "A person rejected a step.",
-    "approval_deadline": "Nobody approved a step in time.",
-    "answer_deadline": "Nobody answered its question in time.",
-    "planning_failed": "No usable plan came of the goal.",
+    "approval_deadline": "No person approved a step in time.",
+    "answer_deadline": "No answer to its question came in time.",
+    "planning_failed": "The drafts for the goal gave no usable plan.",
     "clarification_limit": "Its objective was still unclear after every question.",
     "review_stopped": "A person stopped it at a review.",
     "overlap": "Other plans change the same files.",
@@ -54,7 +54,7 @@ def sentence_of(halt: Halt, attempts: Sequence[AttemptTimes]) -> str:
     if halt.rule == "security":
         if halt.evidence.get("value") == C.ALLOWLIST_VIOLATION:
             return "An attempt changed files that its step may not change."
-        return "An attempt did what no step may do, so the plan was stopped."
+        return "An attempt broke a rule for all steps, so the plan was stopped."
     if halt.rule == "manual":
         return f"{halt.evidence.get('actor') or 'An operator'} ended it."
     return SENTENCES.get(halt.rule, halt.reason)
@@ -85,7 +85,9 @@ def _ways(view: PlanView, halt: Halt, last: AttemptTimes | None) -> Iterator[Way
     if files := [path for path in dict.fromkeys(files) if not fault(path)][:MOST_FILES]:
         yield Way(text=f"Allow {', '.join(files)} and start again", values={"allow": "\n".join(files)})
     if last and view.kind == GoalKind.TASK and view.counts.get("DONE") and not _is_inserted(view, last.step_id):
-        yield Way(text=f"Take over what is done, and retry from {last.step_id}", values={"from_step": last.step_id})
+        yield Way(
+            text=f"Take over the steps that are done, and retry from {last.step_id}", values={"from_step": last.step_id}
+        )
     yield Way(text="Start again")
 
 

@@ -69,5 +69,5 @@ def tell_finding(found: Finding, *, is_vouched: bool) -> str:
     if is_vouched and found.tied:
         told.append(f"Lines 1 to {found.tied} are unchanged: the head ties them.")
     else:
-        told.append("Whether all of them were written anew only a head from outside tells: --head, or --signature.")
+        told.append("Only a head from outside shows whether all of them were rewritten: --head, or --signature.")
     return "\n".join(told)

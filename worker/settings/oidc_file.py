@@ -69,8 +69,8 @@ class Issuer(BaseModel):
         own = {_place(self.iss)} | ({GITHUB} if self.kind == "github" else set())
         if self.aud in OTHERS or _place(self.aud) in own - {""}:
             yield (
-                f"aud: {self.aud!r} is an audience that tokens have by default, or for another service: name one of"
-                " your own, such as the gateway's URL, and ask for it in the job"
+                f"aud: {self.aud!r} is an audience that tokens have by default, or for another service. Name an"
+                " audience of the gateway alone, such as its URL, and request it in the job"
             )
         if not (self.repositories or self.owner_id):
             yield "repositories or owner_id is needed: without them every repository of the issuer gets a key"

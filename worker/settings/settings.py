@@ -165,9 +165,9 @@ class ServiceSettings(FromEnvironment):
     stop_s: float = Field(default=25, ge=0, description="seconds that a stopping worker has for the work in hand")
     state_dir: Path | None = Field(
         default=None,
-        description="folder for the workers' health, and for the commits that they know, which show a rollback; "
-        "use a disk that outlives the container and is not restored with Redis; `planner-<uid>` among"
-        " the temporary files unless set",
+        description="folder for the workers' health, and for the commits that they know, which show a rollback. "
+        "Use a disk that outlives the container and is not restored with Redis. Default: `planner-<uid>` in"
+        " the folder of temporary files",
     )
     data_dir: Path = Field(default=Path(".planner"), description="where the embedded server keeps its data")
     tools_file: Path | None = Field(default=None, description="TOML file of contracts to add to the tool catalogue")
@@ -181,8 +181,8 @@ class ServiceSettings(FromEnvironment):
     )
     forbidden_paths: Names = Field(
         default=FORBIDDEN_NAMES,
-        description="names of files and folders that no goal may allow, in place of the default; `folder/` "
-        "matches folders only, `*` and `?` as in a shell; version control stays forbidden",
+        description="names of files and folders that no goal may allow, in place of the default. `folder/` "
+        "matches folders only, `*` and `?` as in a shell. Version control stays forbidden",
     )
     also_forbidden_paths: Names = Field(default=(), description="more of such names, in addition to those")
     allow_unsafe_redis: bool = Field(default=False, description="start without AOF or with evicting keys all the same")
@@ -193,7 +193,7 @@ class ServiceSettings(FromEnvironment):
     gateway_hosts: Words = Field(
         default=(),
         description="names of the gateway for callers, separated by commas, in addition to those of this machine "
-        "alone and its address; requests for other hosts are refused",
+        "alone and its address. Requests for other hosts are refused",
     )
     gateway_proxies: Words = Field(
         default=("127.0.0.1", "::1"),
@@ -213,8 +213,8 @@ class ServiceSettings(FromEnvironment):
     )
     secret_file: Path | None = Field(
         default=None,
-        description="file of the keys that encrypt the secrets of endpoints, one a line, the newest first; "
-        "processes that deliver callbacks or add endpoints need the same file",
+        description="file of the keys that encrypt the secrets of endpoints, one a line, the newest first. "
+        "Processes that deliver callbacks or add endpoints need the same file",
     )
     callback_allow: Networks = Field(
         default=(),

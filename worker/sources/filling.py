@@ -52,7 +52,7 @@ from worker.sources.goal_files import (
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # as make looks for them
 MOST_NAMED = 3  # of a note
 NO_NAME = (
-    "The URL of this checkout's remote names no repository, so context.repo is empty: controllers that serve several "
+    "The URL of this checkout's remote names no repository, so context.repo is empty. Controllers that serve several "
     "repositories take no step of it, and no other plan is compared with it. Name it: --repo OWNER/NAME."
 )
 TARGET = re.compile(r"^(test|check)\s*:(?!=)", re.MULTILINE)
@@ -295,11 +295,11 @@ def _left_out(patterns: Sequence[str], files: Iterable[str], expanded: Container
     meant = [path for path in files if is_meant(path) and path not in literal]
     forbidden = [path for path in meant if path not in expanded]
     if configuring := [path for path in meant if configures_verification(path) and path not in forbidden]:
-        yield f"Globs leave out what configures a verification: {_some(configuring)}. Name such a file to allow it."
+        yield f"Globs leave out files that configure checks: {_some(configuring)}. Name such a file to allow it."
     if instructing := [path for path in meant if instructs_agents(path) and path not in forbidden]:
-        yield f"Globs leave out what instructs agents: {_some(instructing)}. Name such a file to allow it."
+        yield f"Globs leave out files that instruct agents: {_some(instructing)}. Name such a file to allow it."
     if forbidden:
-        yield f"Globs leave out what no step may touch: {_some(forbidden)}."
+        yield f"Globs leave out files that no step may touch: {_some(forbidden)}."
 
 
 def _some(named: Sequence[str]) -> str:

@@ -37,7 +37,7 @@ def retry_of(plan_id: str, state: str, kept: Mapping[str, Any], left_out: Sequen
         detail = f"{plan_id} is {state}: only a plan that has ended is retried. `planner cancel` ends it."
         raise NoRetry("plan_not_ended", detail)
     if STEPS in left_out:
-        detail = f"The steps that the goal of {plan_id} brought along cannot be told any more: submit it again."
+        detail = f"The steps that the goal of {plan_id} supplied are not stored any more: submit it again."
         raise NoRetry("goal_not_kept", detail)
     context = kept.get("context", {})
     missing = [each for each in left_out if not context.get(each.removeprefix("/context/"))]

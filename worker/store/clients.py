@@ -135,14 +135,14 @@ def refusal(error: Exception, url: str, setting: str = "PLANNER_REDIS_URL") -> R
             return RefusedRedis("wrong_password", f"{where} wants a user or a password, and {setting} has none.")
         return RefusedRedis("wrong_password", f"{where} refuses the user or the password in {setting}: {error}")
     if isinstance(error, NoPermissionError):
-        sentence = f"{where} does not allow this user what is needed (docs/deployment.md, Roles): {error}"
+        sentence = f"{where} refuses this user a needed command or key (docs/deployment.md, Roles): {error}"
         return RefusedRedis("no_permission", sentence)
     if failed := redis_tls.failure(error):
         return RefusedRedis("no_tls", f"{where} and this process agree on no TLS (docs/redis.md, TLS): {failed}.")
     if isinstance(error, AskError | ClusterCrossSlotError) and not cluster.is_cluster(url):
         return _of_a_cluster(urlsplit(url).netloc.rpartition("@")[2])
     if isinstance(error, ResponseError) and str(error).startswith("unknown command"):
-        return RefusedRedis("old_redis", f"{where} lacks what the planner needs; it runs on {LEAST_NAMES}: {error}")
+        return RefusedRedis("old_redis", f"{where} is too old; the planner needs {LEAST_NAMES}: {error}")
     return None
 
 

@@ -90,8 +90,7 @@ DECOMPOSE_SECONDS = _histogram(
 )
 PLANS = _counter(
     "planner_plans_total",
-    "Plans that were made: given with the goal, by a pattern, from the plan cache, or by an llm, even if its draft "
-    "was of no use.",
+    "Plans made: given with the goal, by a pattern, from the plan cache, or by an llm, even if its draft is unusable.",
     "source",
 )
 PLANS_ENDED = _counter("planner_plans_ended_total", "Plans that ended, by kind and state.", "kind", "state")
@@ -124,23 +123,23 @@ OUTCOMES = _counter(
     "category",
 )
 QA_EVALUATIONS = _counter(
-    "planner_qa_evaluations_total", "Outcomes that said whether the tests passed: passed or failed.", "status"
+    "planner_qa_evaluations_total", "Outcomes that reported a result of tests: passed or failed.", "status"
 )
 LEASES_EXPIRED = _counter("planner_lease_expired_total", "Attempts that ended by their clock, unreported.")
 STEP_QUEUE_SECONDS = _histogram(
     "planner_step_queue_seconds",
-    "Time of an attempt from its dispatch to its outcome, less what the controller says that it worked.",
+    "Time of an attempt from its dispatch to its outcome, less the work time that its controller reports.",
     LONG,
     "queue",
 )
 STEP_RUN_SECONDS = _histogram(
-    "planner_step_run_seconds", "Time for which a controller worked on an attempt, as it says.", LONG, "queue"
+    "planner_step_run_seconds", "Time for which a controller worked on an attempt, as it reports.", LONG, "queue"
 )
 RESERVED_TOKENS = _counter("planner_budget_reserved_tokens_total", "Tokens that were set aside for attempts.", "kind")
 SPENT_TOKENS = _counter("planner_budget_spent_tokens_total", "Tokens that were booked.", "kind")
-COST = _counter("planner_cost_usd_total", "What attempts cost, as controllers say, in US dollars.", "kind")
+COST = _counter("planner_cost_usd_total", "Cost of attempts in US dollars, as controllers report.", "kind")
 LLM_TOKENS = _counter(
-    "planner_llm_tokens_total", "Tokens of models, as controllers say: input, output or cached.", "direction"
+    "planner_llm_tokens_total", "Tokens of models, as controllers report: input, output or cached.", "direction"
 )
 
 # --- counted by workers: their own work ---
@@ -200,14 +199,14 @@ INBOX_LENGTH = _gauge(
 INBOX_AGE = _gauge("planner_inbox_oldest_age_seconds", "Age of the oldest of these entries.", "stream")
 DLQ_LENGTH = _gauge("planner_dlq_length", "Dead entries: goals, commands or outcomes.", "stream")
 SWEEP_LAG = _gauge("planner_sweeper_lag_seconds", "For how long the oldest due clock of a plan has waited.")
-OUTBOX_LENGTH = _gauge("planner_outbox_length", "What callbacks are to tell and nobody has taken up.")
+OUTBOX_LENGTH = _gauge("planner_outbox_length", "Messages for callbacks that no process has taken.")
 DAY_BUDGETS_GONE = _gauge(
     "planner_day_budgets_exhausted", "Tenants or repositories whose tokens of the day are used up.", "of"
 )
 MEMORY = _gauge("planner_store_memory_ratio", "Part of the server's maxmemory in use; absent without one.")
-STATE_UP = _gauge("planner_state_up", "1 where Redis told all of the above, else 0.")
+STATE_UP = _gauge("planner_state_up", "1 if Redis returned all of the above, else 0.")
 BUILD_INFO = _gauge(
-    "planner_build_info", "Always 1; the labels say what runs.", "version", "policy_version", teller=Teller.ALL
+    "planner_build_info", "Always 1; the labels name the versions.", "version", "policy_version", teller=Teller.ALL
 )
 
 TABLE = tuple(value for value in list(vars().values()) if isinstance(value, Metric))

@@ -23,8 +23,8 @@ from worker.webhooks.sources_file import Source
 SAID = {  # verdict of the store -> why a delivery that a rule accepts is ignored
     "duplicate": "duplicate: this was delivered before",
     "coalesced": "coalesced: it is about the same as an earlier one",
-    "order": "order: it is of another type than what is known, a number or a text",
-    "not_newer": "not_newer: what is known is as new or newer",
+    "order": "order: its type differs from the stored one, a number or a text",
+    "not_newer": "not_newer: the stored one is as new or newer",
 }
 
 

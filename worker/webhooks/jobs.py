@@ -215,7 +215,7 @@ class WebhookJobs:
             raise _Later(f"{goal_id} has no plan yet", LOOK_AGAIN_S[min(tries, len(LOOK_AGAIN_S) - 1)])
         if verdict in (GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT) and plan_id and not ended:
             by = job["by"]
-            reason = f"superseded_by {by}" if by else f"solved meanwhile, as the source {job['source']} tells"
+            reason = f"superseded_by {by}" if by else f"solved meanwhile, as the source {job['source']} reports"
             command = Command(
                 command_id=f"webhook-{goal_id}",
                 command=CommandName.CANCEL,

@@ -112,9 +112,9 @@ def _guards(source: Source, rule: Rule, event: Event) -> Iterator[str]:
         if Allowance.EDITED not in allowed and not comment.is_created:
             yield "not_created: only new comments count"
         if not comment.is_of_person or not set(comment.people) & set(rule.from_ or ("OWNER", "MEMBER")):
-            yield "from: its author is none of those who may ask"
+            yield "from: its author may not ask"
     elif rule.from_ and event.author not in rule.from_:
-        yield "from: its author is none of those who may ask"
+        yield "from: its author may not ask"
 
 
 def _is_ours(source: Source, event: Event) -> bool:

@@ -170,19 +170,19 @@ class Rule(_Table):
         """Yield the keys that contradict each other, with the reason."""
         is_comment = self.on in COMMENTS and scheme is not Scheme.STANDARD
         if bool(self.goal) == bool(self.command):
-            yield "goal", "either `goal` or `command` says what shall be done"
+            yield "goal", "needs either `goal` or `command`"
         if self.command and not is_comment:
             yield "command", "is of comments: `on` one of " + ", ".join(sorted(COMMENTS))
         if scheme is not Scheme.STANDARD and not self.repos:
             yield "repos", "names the repositories that may be worked on, such as ['acme/shop']"
         if scheme is not Scheme.STANDARD and self.repo:
-            yield "repo", f"is of the scheme standard; a payload of {scheme} says its repository itself"
+            yield "repo", f"is of the scheme standard; a payload of {scheme} names its repository itself"
         if self.repo and not self.repos:
-            yield "repos", "names what `repo` may find"
+            yield "repos", "names the repositories that `repo` may find"
         if len(self.repos) > 1 and scheme is Scheme.STANDARD and not self.repo:
-            yield "repo", "says where the payload names one of the repositories"
+            yield "repo", "is the place in the payload that names one of the repositories"
         if scheme is Scheme.GITLAB and is_comment and not self.from_:
-            yield "from", "names who may comment, by username: a payload of gitlab tells no one's role"
+            yield "from", "names the users who may comment: a payload of gitlab has no role of its author"
         yield from self._contradictions(scheme)
 
     def _contradictions(self, scheme: Scheme) -> Iterator[tuple[str, str]]:
@@ -196,7 +196,7 @@ class Rule(_Table):
             yield "files", "the scheme standard has no forge to ask; files_from names a listing"
         for key in ("order", "resolves"):
             if getattr(self, key) and not self.supersedes:
-                yield key, "needs `supersedes`, which says what is newer, or solved"
+                yield key, "needs `supersedes`, which finds the newer or solved event"
 
 
 class Delivered(_Table):

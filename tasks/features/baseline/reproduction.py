@@ -179,6 +179,6 @@ def advise(facts: Facts) -> str:
     command, host = facts.evidence.get("command", "the tests"), facts.evidence.get("host", "the host")
     return (
         f"Run `{command}` at {facts.plan.head.context.get('base_sha')} where it failed, and compare interpreter and "
-        f"setup with those of {host} ({facts.evidence.get('interpreter')}): mend the host, name the commit that fails, "
-        f"or {AGAIN} with reproduce: warn."
+        f"setup with those of {host} ({facts.evidence.get('interpreter')}). Then repair the host, name the commit that "
+        f"fails, or {AGAIN} with reproduce: warn."
     )

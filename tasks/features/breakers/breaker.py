@@ -31,7 +31,7 @@ MAY_HEAL = (StepState.ACTIVE, StepState.PENDING, StepState.BLOCKED)
 MAX_PLANS = 8  # that failed alike and are asked first
 SHOWN = "the step that was let through succeeded"
 TURNED_OFF = "breakers are turned off"
-NO_PLAN = "no plan of the repository is left of which a step could be let through"
+NO_PLAN = "no plan of the repository has a step left to try"
 
 
 class Terms(NamedTuple):

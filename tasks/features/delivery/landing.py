@@ -43,8 +43,8 @@ MAX_TOLD = 4000  # bytes of both sides, as evidence
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 IN_CONFLICT = (
-    "The target branch changed these files too. They are as the target has them: do to them what the plan did, as its "
-    "side shows, and keep what the target's side did."
+    "The target branch changed these files too. They are as the target has them: make the plan's changes again, as its "
+    "side shows, and keep the changes of the target's side."
 )
 RED = (
     "On top of what the target branch is now the plan's verification fails, as context.previous_failure has it. Change "

@@ -149,7 +149,7 @@ def _read_lines(text: str, page: str, catalogue: Catalogue) -> ClarifyAnswer | s
             elif name in ("depends", "choices"):
                 said[name] = {**said.get(name, {}), **value}
             elif said.setdefault(name, value) != value:
-                return f"The answer says two different things of {name}."
+                return f"The answer gives two different values for {name}."
     if tests := said.pop("tests", None):
         said.setdefault("test_pattern", ", ".join(tests)[:1000])
     return _validated(said)

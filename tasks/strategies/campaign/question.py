@@ -149,7 +149,7 @@ def _delta(known: Knowledge, allowed: Sequence[str]) -> tuple[Option, ...]:
     everything = {**choose_files(known, sources), "narrowed": False}  # a drafter may choose the other files, too
     few = tuple(each.path for each in known.candidates)[:MAX_CHOSEN] or sources[:1]
     return (
-        Option("what the goal allows is meant", f"tasks change {_named(sources)}", everything),
+        Option("every file that the goal allows is meant", f"tasks change {_named(sources)}", everything),
         Option("the least is meant", f"tasks change {_named(few)}", choose_files(known, few)),
     )
 
@@ -177,7 +177,7 @@ def _command(_: Knowledge, __: Sequence[str]) -> tuple[Option, ...]:
 def _approach(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
     """Offer each side of an "or", and both."""
     choice, *others = known.choices
-    where = f'what is done for "{choice.section}"' if choice.section else "every task"
+    where = f'the tasks of "{choice.section}"' if choice.section else "every task"
     sides = (*((side,) for side in choice.sides), choice.sides)
     return tuple(
         Option(

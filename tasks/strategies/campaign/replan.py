@@ -43,7 +43,7 @@ def ask_anew(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expa
     waits = DRAFT + redo_suffix(state.replans)
     state = state.model_copy(update={"waits": waits, "prompt": prompt, "made": state.made + 1})
     step = drafting_step(scope.goal, state.terms.attempts, waits)
-    why = "The campaign is stuck, and its tasks are drafted anew."
+    why = "The campaign is stuck, and its tasks are drafted again."
     return Expansion(state.model_dump(mode="json"), live.document, why, (step,), replaces=True)
 
 
@@ -124,7 +124,7 @@ def replan_with(live: LivePlan, state: CampaignState, tasks: Sequence[PlanTask],
     whole = state.made + len(steps)
     update = {"progress": {**state.progress, **fresh}, "waits": None, "prompt": None, "made": whole}
     state = state.model_copy(update=update)
-    after = f", {len(exploring)} of them after finding out what blocked it" if exploring else ""
+    after = f", {len(exploring)} of them after a look for the cause" if exploring else ""
     why = f"{len(left) - len(exploring)} tasks come again or are new{after}."
     document = document_with(live.document or {}, tasks, state.progress)
     return Expansion(state.model_dump(mode="json"), document, why, steps, (sequence_phase(tasks),), replaces=True)

@@ -36,21 +36,21 @@ MAX_DELIVERED, MAX_REASON = 200, 100  # characters
 MAX_TRACE = 500
 MOST_TO_COME = 200  # files that judge the imports of tests
 
-_ASKED = "Answer in `output` with what the prompt of this step's input asks for, by its schema. Change nothing."
+_ASKED = "Answer the prompt of this step's input in `output`, by its schema. Change nothing."
 _INTENTS = {
     TaskType.SPEC: "Write the tests first, before the code that they test ({slug}), for: {goal}",
     TaskType.BUILD: "Implement this task alone ({slug}), so that its tests pass, for: {goal}",
     TaskType.VERIFY: "Run the verification of the whole campaign ({slug}) after: {goal}",
 }
 _SUCCESS = {
-    TaskType.SPEC: "The tests say what is wanted, are well-formed, and import nothing that no task brings.",
-    TaskType.BUILD: "The code does what its tests say, and the verification passes.",
+    TaskType.SPEC: "The tests check the wanted behaviour, are well-formed, and import nothing that no task creates.",
+    TaskType.BUILD: "The code passes its tests, and the verification passes.",
     TaskType.VERIFY: "The verification passes.",
 }
 _TESTS_AGAIN = "Look at these tests again, and change them where they are wrong ({slug}), for: {goal}"
-_TESTS_AGAIN_SUCCESS = "The tests ask for what the objective says, no more and no less, are well-formed, and can pass."
+_TESTS_AGAIN_SUCCESS = "The tests check the objective, no more and no less, are well-formed, and can pass."
 _WHY = "Find out why this task was blocked, without changing anything ({slug}), for: {goal}"
-_WHY_SUCCESS = "The cause is named, and what the task has to do otherwise."
+_WHY_SUCCESS = "The cause and the needed change of the task are named."
 _REPORT = (
     'If you cannot go on, change nothing and answer {"status": "blocked", "reason": "...", "tried": "...", '
     '"unknown": "...", "discovery": "..."}.'
@@ -66,7 +66,7 @@ def drafting_step(goal: Goal, attempts: int, step_id: str = DRAFT) -> PlannedSte
     return draft_step(
         goal,
         step_id,
-        title="Draft the tasks" if step_id == DRAFT else "Draft the tasks anew",
+        title="Draft the tasks" if step_id == DRAFT else "Draft the tasks again",
         intent=fill("Answer the prompt of this step's input with the tasks of: {goal}", goal.goal, MAX_INTENT),
         guidance=_ASKED,
         attempts=attempts,

@@ -191,7 +191,7 @@ def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
     if made.question is None or rounds < limit:
         return expand(made, f"Answer {rounds} was taken in.")
     evidence = {"value": rounds, "limit": limit, "limit_name": "clarifications"}
-    reason = f"{rounds} answers did not settle what is to be done."
+    reason = f"{rounds} answers did not make the objective clear."
     return Expansion(
         made.state.model_dump(mode="json"),
         made.document,

@@ -222,7 +222,7 @@ def _commands(task: GivenTask, around: _Context) -> _Faults:
         if task.verify.strip() == UNVERIFIED and goes_unverified(_changed(task)):
             return
         if not task.verify.strip():
-            yield "/verify", "empty_verify", "A task must say how it is verified."
+            yield "/verify", "empty_verify", "A task needs a verification."
         elif not _tools(task, around.catalogue):
             yield "/verify", "empty_verify", "This recipe runs nothing for the files of this task."
     except UnknownCommand as error:

@@ -12,7 +12,7 @@ from tasks.toolchain.files import Role, chunks, files_of
 
 PHASES = {  # of a step whose risk level asks for two
     "scaffold": "Only the structure: behaviour stays as it is.",
-    "fill": "Fill in what the step before has laid out.",
+    "fill": "Fill in the outline of the step before.",
 }
 TEMPLATE_PHASES = {  # the same, in the words of templates and reviewed plans
     "scaffold": "Scaffold only: the structure, with the behaviour unchanged.",

@@ -18,7 +18,7 @@ def review_step(project: Project, steps: Sequence[PlannedStep]) -> PlannedStep:
     awaited = {name for step in steps for name in step.depends_on}
     return PlannedStep(
         step_id=_free_name({step.step_id for step in steps}),
-        title="Review what the plan changed",
+        title="Review the changes of the plan",
         intent="Run all tests, and the quick checks on all files that the plan changed.",
         verify=render(project.tests),
         verify_tools=project.tests,

@@ -42,7 +42,7 @@ from tasks.text.secrets import hold_back
 MAX_ERRORS = 20  # shown at once
 NO_FIELDS = "/"  # pointer of a fault in the whole answer
 
-RATIONALE = "The answer gave no reasons in the form that was asked for; it is followed as it stands."
+RATIONALE = "The answer gave no reasons in the requested form; the plan follows it without them."
 TEST_LINE = "Run the tests: nothing that passed before may fail."
 NO_METRIC = "The evaluation of the base commit."
 NO_GUARDRAIL = "Change nothing that the goal does not ask for."
@@ -83,7 +83,7 @@ def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> P
         return _synthetic(text, request, mode, errors=found.errors)
     again = _strict(mended)
     if isinstance(again, ParsedPlan):
-        return ParsedPlan(again.plan, found.errors, ("What was too long or not asked for was cut.",))
+        return ParsedPlan(again.plan, found.errors, ("Parts that were too long or not requested were cut.",))
     return _synthetic(text, request, mode, _valid_fields(mended), found.errors)
 
 

@@ -307,7 +307,7 @@ def _take(live: LivePlan, draft: AcceptedDraft) -> Expansion:
     if not made.unplaced:
         return _work(kept, document, made, phase)
     finding = kept.model_copy(update={"stage": Stage.FINDING}).model_dump(mode="json")
-    why = "The plan is drafted, and some of its steps do not say which files they change."
+    why = "The plan is drafted, and some of its steps do not name the files that they change."
     steps = (find_step(live, draft.plan, made.unplaced),)
     return Expansion(finding, document, why, steps, phases=(phase,))
 

@@ -79,7 +79,7 @@ def _run_again(live: LivePlan, end: End) -> Expansion | None:
         return None
     fields = {"step_id": f"{name['check']}-run{run}", "depends_on": (), "answers_from": ()}
     step = PlannedStep.model_validate(end.facts).model_copy(update=fields)
-    why = "The check ended without saying what it found, and is run again."
+    why = "The check ended without a result, and is run again."
     return Expansion(live.state, live.document, why, (step,), replaces=True)
 
 

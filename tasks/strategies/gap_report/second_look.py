@@ -17,7 +17,7 @@ from tasks.strategies.gap_report.steps import explore_step
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.contract import ToolCategory
 
-WHY = "What was patched did not close the gap, and its cause is looked for."
+WHY = "The patches did not close the gap, and a step looks for the cause."
 
 
 def note_failure(live: LivePlan, end: End) -> Expansion | None:

@@ -283,7 +283,7 @@ def _shortcomings(goal: Goal, steps: tuple[PlannedStep, ...], before: int = 0) -
     `before` is the number of steps that the plan already has.
     """
     if len(steps) + before > (limit := max_steps(goal)):
-        besides = f" besides the {before} that the plan has" if before > 1 else ""
+        besides = f" in addition to the {before} of the plan" if before > 1 else ""
         made = f"The files make {len(steps)} steps{besides}, and the limit is {limit}"
         sentence = f"{made}: raise limits.max_steps or allow fewer."
         return (field_error("/allowed_files", "too_many_files", sentence),)

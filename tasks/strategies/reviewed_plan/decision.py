@@ -66,7 +66,7 @@ def read_decision(value: Any, continued: int) -> PersonsDecision | str:
     except ValidationError as error:
         return f"This is no decision ({explain(error)}). {_FORM}."
     if said.decision == "accept" and not said.reason.strip():
-        return "To accept what failed a review takes a reason: say it as in `accept: it will do`."
+        return "Accepting a failed review needs a reason, as in `accept: it will do`."
     if said.decision == "continue" and continued >= MAX_CONTINUED:
         return f"The work has been sent back {MAX_CONTINUED} times by a person: accept it with a reason, or stop."
     return said

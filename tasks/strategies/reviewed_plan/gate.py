@@ -173,7 +173,7 @@ def _faults(file: QrFile, review: Review, severities: Collection[Severity]) -> I
         if said.status is ItemStatus.PASS and said.finding is not None:
             yield f"invalid: {said.id} is a PASS with a finding"
         if said.id not in known and said.check is None:
-            yield f"invalid: {said.id} is new and does not say what it checks"
+            yield f"invalid: {said.id} is new and has no description of its check"
     yield from (f"undecided: {item.id} blocks" for item in blocking_items(file, severities) if item.id not in times)
 
 

@@ -120,7 +120,7 @@ def is_coded(milestone: Milestone) -> bool:
 
 def _design(plan: Plan) -> Iterator[str]:
     if not plan.overview.problem.strip():
-        yield "incomplete: the overview does not say what the problem is"
+        yield "incomplete: the overview does not name the problem"
     if not plan.milestones:
         yield "incomplete: there is no milestone"
     for milestone in filter(is_coded, plan.milestones):
@@ -188,5 +188,5 @@ def _hunk_fault(head: str, body: Sequence[str]) -> str | None:
     counts = [_COUNTED[line[:1]] for line in lines]
     real = (sum(old for old, _ in counts), sum(new for _, new in counts))
     if real != said:
-        return f"says {said[0]} old and {said[1]} new lines and has {real[0]} and {real[1]}"
+        return f"claims {said[0]} old and {said[1]} new lines and has {real[0]} and {real[1]}"
     return None if any(old != new for old, new in counts) else "changes nothing"

@@ -36,10 +36,10 @@ from tasks.strategies.reviewed_plan.steps import Brief, failed_items, role_step,
 from tasks.strategies.reviewed_plan.words import explain, sum_up
 from tasks.text.fields import fit
 
-MENDED = "Say in an item of its own what you find in each file that `input.mended` names: it was changed since."
+MENDED = "Write a separate item with your findings for each file that `input.mended` names: it was changed since."
 CONTRADICTED = (
-    "The last verdict was PASS, though MUST items are open. Decide these again: say FAIL, or PASS each that is right. "
-    "A second PASS beside open ones passes the gate as unverified:"
+    "The last verdict was PASS, though MUST items are open. Decide these again: answer FAIL, or PASS each that is "
+    "right. A second PASS with open items passes the gate as unverified:"
 )
 MAX_PARTS = 20  # answers of a role in one phase
 
@@ -91,7 +91,7 @@ def context_step(brief: Brief) -> WorkflowRow:
             return turn, brief.ahead
         said = _parse(ContextAnswer, output).context
         if said == ReviewContext():
-            raise AnswerRefused("empty: the context has no text; name the goal, its scope and what is out of scope")
+            raise AnswerRefused("empty: the context has no text; name the goal, its scope and its limits")
         return turn.with_document(context=fill_context(turn.goal, said)), brief.ahead
 
     return WorkflowRow(brief, enter, leave, reads_answer=True, schema=lambda _: context_schema(), holds=("context",))

@@ -70,7 +70,7 @@ class Turn:
     def with_record(self, record: GateRecord) -> Turn:
         """Return the turn with a gate's record, which stays for good."""
         said = f"iteration {record.iteration}: {record.verdict}, {len(record.blocking)} blocking"
-        said += ", unverified: the reviewer's word stands against open MUST findings" if record.unverified else ""
+        said += ", unverified: the reviewer passed it with open MUST findings" if record.unverified else ""
         turn = self.with_document(gate_history=(*self.document.gate_history, record))
         return turn.with_phase(f"{record.phase}-qr-gate", said)
 

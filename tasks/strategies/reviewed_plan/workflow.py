@@ -58,10 +58,10 @@ PLANNING = (
     context_step(
         Brief(
             2, "context-verify", title="Write the context",
-            guidance="Find out what the goal is about and answer context.json: the task, its scope, what is out of it, "
-            "constraints, entry points, alternatives that were dismissed, how it works today, and assumptions. "
-            "Leave out a list of which you know nothing.",
-            checklist=("the subject is one sentence", "what is out of scope is named", "entry points exist"),
+            guidance="Study the goal and the code, and answer context.json: the task, its scope, its limits, "
+            "constraints, entry points, dismissed alternatives, the present behaviour, and assumptions. "
+            "Leave out a list that would be empty.",
+            checklist=("the subject is one sentence", "the limits of the scope are named", "entry points exist"),
             ahead="plan-design-execute",
         )
     ),
@@ -73,10 +73,10 @@ PLANNING = (
             guidance="Explore the repository, then write the design: the problem and the approach, decisions with at "
             "least two steps of reasoning, what was rejected and why, risks, and milestones with their files, tests "
             "and code intents. Say by depends_on which milestone needs which. " + OPERATIONS,
-            fix="Repair the design where the review found fault: set what is wrong, add what is missing, remove what "
-            "nothing needs. Let the rest be. " + OPERATIONS,
+            fix="Repair the design where the review found fault: set wrong parts, add missing parts, remove parts "
+            "that nothing needs. Leave the rest unchanged. " + OPERATIONS,
             checklist=("the problem is stated", "every milestone has acceptance criteria and code intents",
-                       "every reference leads somewhere", "what is out of scope is named"),
+                       "every reference leads somewhere", "the limits of the scope are named"),
             ahead="plan-design-qr",
         ),
         DESIGN,
@@ -85,7 +85,7 @@ PLANNING = (
         Brief(
             4, "plan-design-qr", REVIEWER, "Review the design", reads=(CONTEXT, PLAN, QR),
             guidance="Break the review of the design down into items: is it complete, does it follow from the context, "
-            "can somebody else carry it out. " + VERDICTS,
+            "can another agent carry it out. " + VERDICTS,
             checklist=("each requirement of the context is covered", "decisions are reasoned", "risks are answered",
                        "milestones can be tested one by one"),
             ahead="plan-design-qr-gate",
@@ -100,11 +100,11 @@ PLANNING = (
         Brief(
             6, "plan-code-execute", DEVELOPER, "Write the code changes", reads=(CONTEXT, PLAN, QR),
             writes=("code_change",),
-            guidance="For every code intent write a code change: one unified diff of one file of its milestone, with "
-            "context lines that are in that file, and comments that say why. " + OPERATIONS,
+            guidance="For every code intent write a code change: one unified diff of one file of its milestone. Its "
+            "context lines are in that file, and its comments give reasons. " + OPERATIONS,
             fix="Repair the diffs that failed: read their files again and set each diff as a whole. Where an intent "
             "cannot be carried out as it stands, say why in why_comments. " + OPERATIONS,
-            checklist=("every intent has a change", "diffs are well-formed", "diffs do what their intents say"),
+            checklist=("every intent has a change", "diffs are well-formed", "diffs carry out their intents"),
             ahead="plan-code-qr",
         ),
         CODE,
@@ -127,11 +127,11 @@ PLANNING = (
             9, "plan-docs-execute", WRITER, "Write the documentation of the plan", reads=(CONTEXT, PLAN, QR),
             writes=("documentation",),
             guidance="For every milestone with code write its documentation: module comment, docstrings, algorithms "
-            "and inline comments that say why, from the decisions of the plan. Tell what is, not what changed. "
+            "and inline comments with reasons, from the decisions of the plan. Describe the code, not its changes. "
             + OPERATIONS,
-            fix="Repair the documentation that failed: set the whole of a milestone's, with what was right in it. "
+            fix="Repair the documentation that failed: set the whole of a milestone's, with its right parts. "
             + OPERATIONS,
-            checklist=("every milestone with code is documented", "comments say why", "no comment tells of the past"),
+            checklist=("every milestone with code is documented", "comments give reasons", "no comment is history"),
             ahead="plan-docs-qr",
         ),
         DOCS,
@@ -140,9 +140,9 @@ PLANNING = (
     qr_dispatch_step(
         Brief(
             10, "plan-docs-qr", REVIEWER, "Review the documentation of the plan", reads=(CONTEXT, PLAN, QR),
-            guidance="Break the review of the documentation down into items: is it right, does it say why, does it "
-            "rest on decisions of the plan. " + VERDICTS,
-            checklist=("documentation agrees with the changes", "reasons are given", "nothing is told twice"),
+            guidance="Break the review of the documentation down into items: is it right, does it give "
+            "reasons, does it rest on decisions of the plan. " + VERDICTS,
+            checklist=("documentation agrees with the changes", "reasons are given", "nothing is repeated"),
             ahead="plan-docs-qr-gate",
         ),
         DOCS,
@@ -159,8 +159,8 @@ EXECUTION = (
         Brief(
             3, "impl-execute", DEVELOPER, "Carry out a milestone", reads=(MILESTONE, QR),
             guidance="Carry out the code intents of this step's files along the diffs and the documentation of the "
-            "plan. Where a diff no longer fits, do what its intent says.",
-            fix="Repair what the review found in these files and change nothing else.",
+            "plan. If a diff no longer fits, follow its intent.",
+            fix="Repair the findings of the review in these files and change nothing else.",
             checklist=("acceptance criteria hold", "tests pass without warnings"),
             ahead="impl-code-qr",
         ),
@@ -182,10 +182,10 @@ EXECUTION = (
     ),
     patch_dispatch_step(
         Brief(
-            6, "impl-docs-execute", WRITER, "Document what was made", reads=(PLAN, OUTCOMES, QR),
-            guidance="Bring the documents up to what the code does now, with the reasons of the plan. Tell what is.",
-            fix="Repair what the review found in the documents and change nothing else.",
-            checklist=("documents agree with the code", "decisions and trade-offs are told"),
+            6, "impl-docs-execute", WRITER, "Document the work", reads=(PLAN, OUTCOMES, QR),
+            guidance="Update the documents to the present code, with the reasons of the plan. Describe no past.",
+            fix="Repair the findings of the review in the documents and change nothing else.",
+            checklist=("documents agree with the code", "decisions and trade-offs are described"),
             ahead="impl-docs-qr",
         ),
         IMPL_DOCS,

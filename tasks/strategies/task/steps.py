@@ -24,7 +24,7 @@ from tasks.toolchain.files import Role, files_of, role_of
 DRAFT_ID = "draft-plan"
 VERIFY_ID = "verify-plan"
 VERIFIED = "What verifies the step passes."
-REVIEWED = "Somebody has looked at the change, which no tool verifies."
+REVIEWED = "A person has read the change, which no tool verifies."
 MAX_ASKED = 400  # characters of the goal in the step that asks for its plan
 
 

@@ -109,7 +109,7 @@ WRITE_TESTS = Template(
         Row("verify-full", "Run the full test suite", "Run all tests after: {goal}", TEST, after=("add-tests",),
             check=Check.TESTS),
     ),
-    assumptions=("What is tested is right as it is: only tests change.",),
+    assumptions=("The tested code is right: only tests change.",),
     constraints=FEATURE.constraints,
 )  # fmt: skip
 
@@ -161,7 +161,7 @@ OBSERVATION = Template(
     rows=(
         Row("observe-failure", "Observe without changing anything", "Collect what can be seen of: {goal}", EXPLORE,
             success="What happens, where and how often is written down."),
-        Row("analyze-logs", "Analyze what was observed", "Form a hypothesis from what was collected on: {goal}", READ,
+        Row("analyze-logs", "Analyze the observations", "Form a hypothesis from the data collected on: {goal}", READ,
             after=("observe-failure",), success="A hypothesis and the way to test it are named."),
     ),
     assumptions=("Too little is known to change anything yet.",),
@@ -170,7 +170,7 @@ OBSERVATION = Template(
 GENERIC = Template(
     rows=(
         Row("analyze", "Analyze the task", "Understand what is asked and what it touches: {goal}", READ,
-            success="What is to be changed is named.", names_files=True),
+            success="The code to change is named.", names_files=True),
         Row("implement", "Implement the change", "Make the change: {goal}", PATCH, after=("analyze",), roles=EVERY,
             risk=MED, check=Check.OWN),
         Row("verify", "Verify the change", "Confirm that it is done: {goal}", TEST, after=("implement",),

@@ -298,7 +298,7 @@ def test_what_no_accepted_attempt_has_changed_is_never_delivered(
         ("src/migrations/1.py", {"max_files": 2, "max_risk": "MED"}, "riskier than MED: src/migrations/1.py"),
         ("src/a.py", {"max_files": 0, "max_risk": "LOW"}, "changes 1 files, allowed are 0"),
         ("src/a.py", {"created": 1}, None),
-        ("src/a.py", {"created": 0}, "creates 1 files, told were 0: src/a.py"),
+        ("src/a.py", {"created": 0}, "creates 1 files, and the outcomes reported 0: src/a.py"),
         ("calc.py", {"created": 0}, None),  # it was there
     ],
 )

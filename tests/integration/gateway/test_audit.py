@@ -121,9 +121,9 @@ def test_sign_ins_and_refusals_are_noted_with_the_address(gateway: Gateway, entr
     key_id = token.split("_")[1]
     assert [(each["act"], each["by"], each["result"]) for each in found] == [
         ("sign-in", f"Ada (key {key_id})", "done"),
-        ("POST /sign-in", "somebody", "refused"),
+        ("POST /sign-in", "an unknown caller", "refused"),
         ("POST /v1/commands", f"Ada (key {key_id})", "refused"),
-        ("GET /v1/plans", f"somebody with a wrong secret of key {key_id}", "refused"),
+        ("GET /v1/plans", f"a caller with a wrong secret of key {key_id}", "refused"),
     ]
     assert {each["from"] for each in found} == {f"http from {FREE}"}
     assert found[2]["reason"].startswith("no_right: ")

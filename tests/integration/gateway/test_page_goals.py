@@ -326,7 +326,7 @@ def test_what_cannot_be_made_again_says_why_and_a_viewer_is_not_asked(gateway: G
 
     answer = producer.get(f"/plans/{supplied}/acts/retry")
 
-    assert (answer.status_code, "cannot be told any more" in answer.text) == (409, True)
+    assert (answer.status_code, "are not stored any more" in answer.text) == (409, True)
     assert "acts/retry" not in viewer.get(f"/plans/{done}").text
     assert viewer.get(f"/plans/{done}/acts/retry").status_code == 403
     assert signed_in(gateway, Right.ANSWER).get(f"/plans/{done}/acts/pause").status_code == 403

@@ -134,7 +134,7 @@ def test_a_transcript_is_shown_to_who_may_read_the_plan_without_secrets_and_thre
     assert [other.get(at + "1").status_code, client.get(at + "2").status_code] == [404, 404]
     assert planner.client.zcard(Partition(0).attachments_order) == 3
     page = signed_in(gateway, Right.VIEWER, tenant="acme").get(f"/plans/{plan_id}/steps/fix-b").text
-    assert f'<a href="{at}1">What the agent printed</a>' in page
+    assert f'<a href="{at}1">Output of the agent</a>' in page
     monkeypatch.setattr(plan_story, "MOST_READ", 1)
     assert client.get(at + "1").json()["code"] == "log_too_long"
 

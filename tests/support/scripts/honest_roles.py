@@ -52,8 +52,8 @@ def sections(prompt: str) -> dict[str, str]:
 
 def understood(prompt: str, told: dict[str, str]) -> dict[str, Any]:
     """Translate a prompt into the spec that the functions of the craft take."""
-    documents = {"plan": "plan.json as it is now", "outcomes": "What became of the milestones so far"}
-    documents["milestone"] = "The milestone, with what it rests on"
+    documents = {"plan": "plan.json as it is now", "outcomes": "The results of the milestones so far"}
+    documents["milestone"] = "The milestone, with its reasons and dependencies"
     given = {name: json.loads(told[title]) for name, title in documents.items() if title in told}
     task = told["What to do"]
     phase = next((name for words, name in PHASES.items() if words in task), None)

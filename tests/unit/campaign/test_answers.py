@@ -396,7 +396,7 @@ def test_a_page_with_two_ways_out_has_no_third(value: Any) -> None:
 
 
 def test_two_lines_that_differ_are_refused() -> None:
-    assert asking().answer("A\nB") == "The answer says two different things of choice."
+    assert asking().answer("A\nB") == "The answer gives two different values for choice."
 
 
 SECTIONS = """# Sessions

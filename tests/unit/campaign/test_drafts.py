@@ -529,7 +529,7 @@ def test_a_prompt_marks_what_comes_from_outside_and_holds_no_attack() -> None:
         "# Files that may change (the goal's allowlist)",
         "# The repository (from its exploration and from people)",
         "# Where to look (from its exploration)",
-        "# Earlier failures, and what worked (from memory)",
+        "# Earlier failures, and their solutions (from memory)",
         "# Deliverables",
         "# Commands that may verify",
     ]

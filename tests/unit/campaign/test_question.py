@@ -122,7 +122,7 @@ def test_the_page_has_the_headers_of_the_seed() -> None:
         '- Objective: "Rework everything about how sessions are stored an..."\n'
         "\n"
         "## Options\n"
-        "- A: what the goal allows is meant → tasks change src/auth.py, src/api.py, src/pages.py\n"
+        "- A: every file that the goal allows is meant → tasks change src/auth.py, src/api.py, src/pages.py\n"
         "- B: the least is meant → tasks change src/auth.py\n"
     )
 

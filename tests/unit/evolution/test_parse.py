@@ -172,7 +172,7 @@ def test_lenient_cuts_what_is_too_long_and_drops_what_nobody_asked_for() -> None
     assert isinstance(found, ParsedPlan)
     assert [len(step.actions) for step in found.plan.steps] == [1, 12]
     assert len(found.plan.steps[0].title) <= 120
-    assert found.notes == ("What was too long or not asked for was cut.",)
+    assert found.notes == ("Parts that were too long or not requested were cut.",)
     assert found.errors
 
 

@@ -124,7 +124,7 @@ def test_more_rounds_than_the_plan_may_have_steps_end_in_terms_of_the_goal() -> 
         {
             "pointer": "/allowed_files",
             "code": "too_many_files",
-            "message": "The files make 2 steps besides the 3 that the plan has, and the limit is 4: "
+            "message": "The files make 2 steps in addition to the 3 of the plan, and the limit is 4: "
             "raise limits.max_steps or allow fewer.",
         }
     ]

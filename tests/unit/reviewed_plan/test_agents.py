@@ -123,7 +123,7 @@ def test_the_prompt_alone_is_enough_to_work_with() -> None:
     assert told["Constraints"] == "- keep the API"
     assert told["Files that may be changed, and no others"].splitlines() == [f"- {path}" for path in FILES]
     assert told["What verifies the work"] == "- pytest"
-    assert told["What the review found wrong"] == "- qa-001 MUST * It is right: It is wrong"
+    assert told["The faults that the review found"] == "- qa-001 MUST * It is right: It is wrong"
     assert "Repair the design" in told["What to do"]
 
 
@@ -134,7 +134,7 @@ def test_who_changes_files_is_told_which() -> None:
 
     assert told["Change these files and no others"] == "- src/a.py"
     assert told["What verifies the work"] == "- python -m py_compile src/a.py"
-    assert json.loads(told["The milestone, with what it rests on"]) == given["milestone"]
+    assert json.loads(told["The milestone, with its reasons and dependencies"]) == given["milestone"]
     assert is_valid(given["schema"], {"summary": "Done", "deviations": ["The diff was stale"]})
 
 

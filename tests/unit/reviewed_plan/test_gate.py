@@ -221,7 +221,7 @@ def test_what_an_item_checks_and_how_much_it_matters_is_settled_once() -> None:
         ([said(status="FAIL", finding=None)], "invalid: qa-001 is a FAIL without a finding"),
         ([said(finding="fine")], "invalid: qa-001 is a PASS with a finding"),
         ([said(), said()], "invalid: qa-001 is decided 2 times"),
-        ([said(), said("new")], "invalid: new is new and does not say what it checks"),
+        ([said(), said("new")], "invalid: new is new and has no description of its check"),
         ([said("new", check="x")], "undecided: qa-001 blocks"),
     ],
 )

@@ -202,7 +202,7 @@ def test_answering_in_parts_has_an_end() -> None:
         ("plan-design-execute", "done!", "invalid: "),
         ("plan-design-execute", {"operations": "x"}, "invalid: operations"),
         ("plan-design-execute", {"operations": [{"op": "sing", "entity": "overview"}]}, "invalid: operations.0.op"),
-        ("plan-design-execute", {"operations": []}, "incomplete: the overview does not say what the problem is"),
+        ("plan-design-execute", {"operations": []}, "incomplete: the overview does not name the problem"),
         ("plan-design-execute", {"operations": DESIGN[:1]}, "incomplete: there is no milestone"),
         ("plan-design-execute", {"operations": DESIGN[:4]}, "incomplete: M-001 has no code intent"),
         ("plan-design-execute", {"operations": [*DESIGN, change(1, "src/a.py")]}, "foreign: "),

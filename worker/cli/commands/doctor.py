@@ -22,8 +22,8 @@ def doctor(
 ) -> int:
     """Check the server, its streams and its plans for broken promises.
 
-    The command reads a sample of 200 plans if the server has more plans, or over 20,000 keys. --all reads every plan
-    and key, which takes minutes for a hundred thousand plans.
+    The command reads a sample of 200 plans if the server has more plans, or over 20,000 keys. Use --all to read every
+    plan and key; this takes minutes for a hundred thousand plans.
 
     [b]planner doctor[/b]
 

@@ -155,7 +155,7 @@ def forget(
     part = test is not None or changes or drafts
     if is_fingerprint and part:
         raise Failure.of("no_parts", "A fingerprint has attempts alone: name the repository for its parts.", USAGE)
-    with open_link() as link, as_planner(link, "forget what is remembered"):
+    with open_link() as link, as_planner(link, "remove entries from memory"):
         where = link.client, link.partitions, tenant, repo
         tests = 0 if is_fingerprint or changes or drafts else flaky_memory.forget(*where, test)
         failed = kept_memory.forget(*where, kept_memory.CHANGES) if changes or not (is_fingerprint or part) else 0
@@ -213,7 +213,7 @@ def import_memory(
 
     told, seen = _read(read_source(source, MOST_READ))
     owner, name = tenant or told["tenant"], repo or told["repo"]
-    with open_link() as link, as_planner(link, "add to what is remembered"):
+    with open_link() as link, as_planner(link, "add entries to memory"):
         left_out = flaky_memory.add(link.client, link.partitions, owner, name, seen)
     done = {"tenant": owner, "repo": name, "imported": len(seen) - left_out, "left_out": left_out}
     say_json(done) if as_json else say(

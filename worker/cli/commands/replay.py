@@ -63,7 +63,7 @@ def _show(name: str, found: Replay) -> None:
     if found.result is Result.EQUAL:
         say(f"{about}: equal, {found.lines} lines")
     elif found.result is Result.DIFFERENT:
-        where = "what is kept of it differs" if found.line is None else f"line {found.line} differs"
+        where = "the stored plan differs" if found.line is None else f"line {found.line} differs"
         say(f"{about}: {where}, after {found.lines} lines that are equal ({name})")
         for part in found.parts:
             say(f"    {part.name}")

@@ -42,7 +42,7 @@ def play(session: Session) -> None:
     session.start_fleet("with a scripted agent that explores, drafts and patches")
     context = session.context(test_command="pytest -q", files=[*files])
     session.submit("A campaign: charge shipping by weight or by distance", STORY.data["goal"] | {"context": context})
-    with session.step("What the exploration leaves open") as step:
+    with session.step("The questions that the exploration leaves open") as step:
         session.watch()
         asked = session.wait("the question of the plan", lambda: _question(session.view(session.plan_id)))
         step.result = f"{asked.kind.upper()}: {asked.questions[0]}"

@@ -131,8 +131,8 @@ def _set(entity: str, part: Part, **value: Any) -> Part:
 def _check_design(plan: Part) -> Iterator[Finding]:
     for each in plan["milestones"]:
         missing = sorted(_needs(plan, each) - set(each["depends_on"]))
-        wrong = f"It calls what {' and '.join(missing)} make and does not depend on them" if missing else None
-        yield "*", f"{each['id']} comes after what it calls", wrong
+        wrong = f"It calls functions of {' and '.join(missing)} and does not depend on them" if missing else None
+        yield "*", f"{each['id']} comes after the milestones that it calls", wrong
 
 
 def _check_code(plan: Part) -> Iterator[Finding]:
@@ -156,8 +156,8 @@ def _check_implementation(plan: Part) -> Iterator[Finding]:
 def _check_readme(plan: Part) -> Iterator[Finding]:
     text = README.read_text()
     for each in plan["planning_context"]["decision_log"]:
-        wrong = None if each["decision"] in text else "It says nothing of it"
-        yield f"file:{README}", f"The README tells {each['id']}", wrong
+        wrong = None if each["decision"] in text else "The README does not name it"
+        yield f"file:{README}", f"The README has {each['id']}", wrong
 
 
 def _is_there(intent: Part) -> bool:
@@ -203,7 +203,9 @@ def play(session: Session) -> None:
         document = view.document
         verdicts = [record["verdict"] for record in document["gate_history"]]
         if not session.agent and (verdicts.count("FAIL") != 1 or not document["plan"]["frozen_at"]):
-            raise DemoFailed(f"The gates said {', '.join(verdicts)}; one of them should have failed once.")
+            raise DemoFailed(
+                f"The verdicts of the gates were {', '.join(verdicts)}; one of them should have failed once."
+            )
         waves = len(document["plan"]["milestone_dependencies"]["waves"])
         step.result = f"{view.state}: {len(view.steps)} steps, {len(verdicts)} reviews, {waves} waves"
     session.check_branch()

@@ -179,7 +179,7 @@ def _json(text: str) -> dict[str, Any]:
         return {}
     encoded = text.encode()
     if nests_deeply(encoded):
-        raise WrongField(ELSEWHERE, f"Lists and objects stand in each other more than {MAX_DEPTH} deep.")
+        raise WrongField(ELSEWHERE, f"Lists and objects are nested more than {MAX_DEPTH} deep.")
     try:
         body = codec.loads(encoded)
     except codec.DecodeError as error:

@@ -74,7 +74,7 @@ def _schema(scopes: frozenset[Scope], optional: frozenset[str]) -> dict[str, Any
 BESIDE = frozenset({"command_id", "actor", "reason"})  # fields that a body may leave out
 OF_PLAN = frozenset({Scope.PLAN, Scope.STEP})
 RESPONSES = {
-    200: {"model": CommandAnswer, "description": "With `wait`: what became of it."},
+    200: {"model": CommandAnswer, "description": "With `wait`: the result of the command."},
     **openapi.problems(404, 409),
 }
 

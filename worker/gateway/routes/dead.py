@@ -53,7 +53,7 @@ def entries(
     cause: Annotated[Word | None, Query(description="Only those of this cause, such as invalid_json.")] = None,
     stream: Annotated[Word | None, Query(description="Only these: goals, outcomes, commands, a partition.")] = None,
     since: Annotated[Moment | None, Query(description="Only younger ones.")] = None,
-    include: Annotated[Literal["data"] | None, Query(description="What they said, too.")] = None,
+    include: Annotated[Literal["data"] | None, Query(description="`data` adds the entries themselves.")] = None,
     limit: Limit = PAGE,
     cursor: Annotated[EntryName | None, Query(description="`next_cursor` of the page before.")] = None,
 ) -> Response:

@@ -72,7 +72,7 @@ def plans(
     until: Annotated[Moment | None, Query(description="Made before then.")] = None,
     id_prefix: Annotated[str, Query(max_length=64)] = "",
     text: Annotated[
-        str, Query(max_length=200, description="Words that all stand in its goal, its goal's id or its repository.")
+        str, Query(max_length=200, description="Words, each in its goal, its goal's id or its repository.")
     ] = "",
     limit: Limit = PAGE,
     cursor: Annotated[
@@ -199,7 +199,7 @@ def kept_goal(
     plan: Plan,
     doors: Doors,
     step_id: Annotated[
-        str | None, Query(alias="from", description="Of a goal that takes over what was done before this step.")
+        str | None, Query(alias="from", description="Of a goal that takes over the steps done before this one.")
     ] = None,
 ) -> Response:
     """Return what is kept of a plan's goal, of which another plan can be made."""

@@ -65,7 +65,7 @@ def receive(
     except WrongSources as error:
         HERE.count(metrics.WEBHOOKS, source, "webhooks_unavailable")
         log.error("webhooks unavailable", extra={"source": source, "error": str(error)})
-        detail = "A file of this source cannot be read; the gateway's log says which."
+        detail = "A file of this source cannot be read; the gateway's log names it."
         raise Refusal("webhooks_unavailable", detail, 503, retry_after_s=RETRY_S) from error
     HERE.count(metrics.WEBHOOKS, source, _result(answer))
     if answer.goal_id:
