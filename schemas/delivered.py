@@ -20,7 +20,7 @@ class DeliveryState(StrEnum):
 
 
 class FollowUpView(Outbound):
-    """A plan that goes on from a delivered change: because of its `checks`, or of its `review`."""
+    """A plan that goes on from a delivered change: because of its `checks`, its `review` or its `target`."""
 
     goal_id: str
     why: str

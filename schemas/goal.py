@@ -161,12 +161,14 @@ class SuppliedStep(Inbound):
 class Delivery(Inbound):
     """The delivery of a plan's accepted changes once it is done; a pull request is of a branch that is pushed.
 
-    `onto` names the plan to whose branch they are added, at `context.base_sha`, instead of to a new one.
+    `onto` names the plan to whose branch they are added, at `context.base_sha`, instead of to a new one. With `again`
+    that branch comes on top of its target first.
     """
 
     push: bool = True
     pull_request: bool = False
     onto: PlanId | None = None
+    again: bool = False
 
 
 class Beginning(Inbound):

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from schemas.delivered import DeliveryState, DeliveryView, FollowUpView
 from schemas.times import rfc3339
 
-Why = Literal["checks", "review"]
+Why = Literal["checks", "review", "target"]
 
 
 class FollowUp(BaseModel):

@@ -13,7 +13,7 @@ from schemas.delivered import DeliveryState as S
 from schemas.plan import GoalAnswer
 from schemas.stored.delivered import Act, DeliveredChange, FollowUp, Why
 from tasks.delivered.lifecycle import Fact, move
-from tasks.delivered.seen import Checks, Remark, SeenChange
+from tasks.delivered.seen import Checks, Remark, SeenChange, Stale
 from tasks.text.fields import fit, last_lines, one_line, several_lines
 
 DAY_MS = 86_400_000
@@ -23,20 +23,28 @@ IN_FLIGHT_MS = 15_000  # between looks while a follow-up plan works
 LAG_MS = 600_000  # a forge may take so long to show a push
 MAX_REMARK, MAX_SENTENCE, MAX_LOG, MAX_TESTS, MAX_REASON = 2000, 4000, 32_000, 200, 300
 NO_PLAN = (GoalVerdict.REJECTED, GoalVerdict.NOTHING_TO_DO)
-CAUSES: Mapping[Why, str] = {"checks": "its checks are red", "review": "its review asks for more"}
+CAUSES: Mapping[Why, str] = {
+    "checks": "its checks are red",
+    "review": "its review asks for more",
+    "target": "it conflicts with its target branch",
+}
+LAND_AGAIN = "Put the delivered change on top of its target branch again."
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
     """The limits that an operator sets: rounds for each reason, and how long a review is quiet, ms.
 
-    Without `acts` a change is only seen: the planner pushes and writes nothing.
+    A change lands again if it is as stale as `lands_if`; never for NO. Without `acts` a change is only seen: the
+    planner pushes and writes nothing.
     """
 
     rounds: int = 2
     quiet_ms: int = 300_000
     poll_ms: int = 300_000
     acts: bool = True
+    lands_if: Stale = Stale.CONFLICT
+    land_rounds: int = 2
 
 
 def decide(
@@ -46,10 +54,12 @@ def decide(
     flaky: Set[str],
     terms: Terms,
     now: int,
+    may_land: bool = False,
 ) -> DeliveredChange:
     """Return the change after a look at its forge, with its new tasks.
 
-    `ends` has the ends of the follow-up goals, `flaky` the tests that are known to fail without a cause. A branch
+    `ends` has the ends of the follow-up goals, `flaky` the tests that are known to fail without a cause. It `may_land`
+    again if no other change of its repository does. A branch
     without a commit that names one of the change's plans is only seen: it may be of another person or tenant.
     """
     found = change.model_copy(deep=True)
@@ -70,6 +80,8 @@ def decide(
     if not found.in_flight:
         if has_news(found, seen, now):
             _mend(found, seen, flaky, terms, now)
+        if may_land and not found.in_flight and is_stale(found, seen, terms):
+            _land_again(found, terms)
         if remarks and not found.in_flight and max(each.at for each in remarks) + terms.quiet_ms <= now:
             _answer(found, remarks, terms)
     if seen.is_draft and seen.checks is Checks.GREEN and not (found.was_made_ready or found.handed_over):
@@ -115,22 +127,34 @@ def _note_ends(change: DeliveredChange, seen: SeenChange, ends: Mapping[str, Goa
     if current is None or end is None:
         return
     current.plan_id = end.plan_id or current.plan_id
-    if reason := _reason(end):
-        current.ended = True
-        for thread in current.threads if acts else ():
-            _reply(change, thread, f"Not changed: {reason}.")
-        if acts and current.why == "checks":
-            hand_over(change, f"{CAUSES['checks']}, and plan {current.plan_id} did not repair them: {reason}")
-    elif end.ended_at:
-        current.ended_at = current.ended_at or now
-        made = [each.commit for each in seen.commits if each.is_of(frozenset({current.plan_id}))]
-        if made or now >= current.ended_at + LAG_MS:
-            current.ended = True
-            said = f"Changed in {made[-1]}." if made else "Not changed: the branch has no commit of the plan."
-            for thread in current.threads if acts else ():
-                _reply(change, thread, said)
-            if acts and not made and current.why == "checks":
-                hand_over(change, f"{CAUSES['checks']}, and the branch has no commit of plan {current.plan_id}")
+    current.ended_at = current.ended_at or (now if end.ended_at else 0)
+    reason, pushed = _reason(end), _pushed(current, seen)
+    if not (reason or (end.ended_at and (pushed or now >= current.ended_at + LAG_MS))):
+        return
+    current.ended = True
+    is_done = pushed and not reason
+    said = f"Changed in {pushed}." if is_done else f"Not changed: {reason or 'the branch has no commit of the plan'}."
+    for thread in current.threads if acts else ():
+        _reply(change, thread, said)
+    if acts and not is_done and (why := _why_left(current, reason)):
+        hand_over(change, why)
+
+
+def _pushed(current: FollowUp, seen: SeenChange) -> str:
+    """Return the commit that the follow-up plan pushed last; "" while the branch has none."""
+    if current.why == "target":  # the commits keep the names of their plans
+        return seen.head if seen.head != current.head else ""
+    return next((each.commit for each in reversed(seen.commits) if each.is_of(frozenset({current.plan_id}))), "")
+
+
+def _why_left(current: FollowUp, reason: str) -> str:
+    """Return why a change is left to a person after a follow-up plan pushed nothing; "" if it is not."""
+    if current.why == "target":
+        return f"plan {current.plan_id} did not put it on top of its target branch: {reason}" if reason else ""
+    if current.why == "review":
+        return ""
+    failed = f"plan {current.plan_id} did not repair them: {reason}"
+    return f"{CAUSES['checks']}, and {failed if reason else f'the branch has no commit of plan {current.plan_id}'}"
 
 
 def _reason(end: GoalAnswer) -> str:
@@ -167,6 +191,22 @@ def has_news(change: DeliveredChange, seen: SeenChange, now: int) -> bool:
     """Whether red checks are to be acted on: those of a commit that was not looked at, and no old result of a run."""
     is_over = seen.head in change.seen or change.run_again.get(seen.head, 0) > now
     return seen.checks is Checks.RED and not (change.in_flight or change.handed_over or is_over)
+
+
+def is_stale(change: DeliveredChange, seen: SeenChange, terms: Terms) -> bool:
+    """Whether an open change is to land again, or to be handed over since it did so too often."""
+    is_wanted = seen.stale is Stale.CONFLICT or seen.stale is terms.lands_if
+    if terms.lands_if is Stale.NO or seen.stale is Stale.NO or not (seen.is_open and terms.acts and is_wanted):
+        return False
+    has_rounds = change.rounds("target") < terms.land_rounds
+    return not (change.in_flight or change.handed_over) and (has_rounds or seen.stale is Stale.CONFLICT)
+
+
+def _land_again(change: DeliveredChange, terms: Terms) -> None:
+    if change.rounds("target") >= terms.land_rounds:
+        hand_over(change, f"{CAUSES['target']} after {terms.land_rounds} rounds")
+    else:
+        _follow_up(change, "target", LAND_AGAIN)
 
 
 def _mend(change: DeliveredChange, seen: SeenChange, flaky: Set[str], terms: Terms, now: int) -> None:

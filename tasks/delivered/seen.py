@@ -11,6 +11,14 @@ from tasks.delivered.lifecycle import Fact
 _PLAN = re.compile(r"\n\nPlan: (\S+)\nStep: \S+\nAttempt: \d+\s*\Z")
 
 
+class Stale(StrEnum):
+    """How an open change relates to its target branch as that is now."""
+
+    NO = "no"
+    BEHIND = "behind"
+    CONFLICT = "conflict"
+
+
 class Checks(StrEnum):
     """The result of the checks of the newest commit."""
 
@@ -75,6 +83,7 @@ class SeenChange:
     failure: Failure = field(default_factory=Failure)
     commits: tuple[Commit, ...] = ()
     remarks: tuple[Remark, ...] = ()
+    stale: Stale = Stale.NO
 
     @property
     def is_open(self) -> bool:

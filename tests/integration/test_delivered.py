@@ -17,6 +17,7 @@ from tests.support.delivered import DELIVERED, EARLIER, Begin, Life, begin
 from tests.support.engine import drain, plan
 from tests.support.forge_life import PERSON, Pushed, Thread
 from tests.support.forge_server import TOKEN
+from tests.support.messages import answer, report, work
 from tests.support.stored import P0
 from worker.store import delivered_changes, keys, queries
 from worker.store.clients import now_ms
@@ -107,6 +108,94 @@ def test_a_change_is_followed_from_its_delivery_until_it_is_reverted(
 
 
 @pytest.mark.parametrize("scheme", ["github", "gitlab"])
+def test_a_change_in_conflict_lands_again_by_a_plan_without_an_agents_step(scheme: str, begin: Begin) -> None:
+    life = begin(scheme)
+    life.forge.behind = 3
+    life.look()
+    assert life.redis.xlen(keys.GOALS) == 0  # a branch that is only behind is left as it is
+    life.forge.has_conflict = True
+    life.look()
+
+    found: Any = life.redis.xrange(keys.GOALS)
+    (goal,) = [codec.loads(fields[b"data"]) for _, fields in found]
+    plan(life.here, life.redis)
+
+    assert goal["delivery"] == {"pull_request": True, "onto": life.plan_id, "again": True}
+    assert goal["context"]["base_sha"] == "1" * 40
+    assert [(each["mode"], each["verify"]) for each in goal["steps"]] == [("test", ["pytest"])]
+    said = queries.goal(life.here.client, goal["goal_id"], "acme")
+    assert said
+    assert (said.verdict, said.halt_reason) == ("PLANNED", None)
+    while work(life.redis):
+        drain(life.here)
+    view = queries.plan(life.here.client, 1, said.plan_id)
+    assert view
+    assert [(each.step_id, each.mode) for each in view.steps] == [("verify", "test"), ("land", "test")]
+    landing = life.waiting(said.plan_id)
+    assert (landing["input"]["again"], landing["input"]["accepted"]) == ("1" * 40, [])
+    landed = {"target_sha": "8" * 40, "result_sha": "2" * 40, "begin_sha": "2" * 40, "conflicts": [], "commits": []}
+    verified = {"verify": [{"tool": "pytest", "exit_code": 0}], "tests_passed": True, "verified_at": "8" * 40}
+    report(life.redis, answer(landing, output=landed, **verified))
+    drain(life.here)
+    delivery = life.waiting(said.plan_id)
+    assert (delivery["input"]["again"], delivery["context"]["base_sha"]) == ("1" * 40, "2" * 40)
+    report(life.redis, answer(delivery, output={"branch": life.forge.branch, "pull_request": None}))
+    drain(life.here)
+    life.forge.pushed[0] = Pushed("2" * 40, life.forge.pushed[0].message)
+    life.forge.has_conflict = False
+    life.look()
+    assert [(each.why, each.ended) for each in life.view.follow_ups] == [("target", True)]
+    assert life.view.handed_over is None
+    assert life.redis.keys(f"{keys.DELIVERED}:turn:*") == []
+
+
+def test_one_change_of_a_repository_lands_again_at_a_time_and_a_push_to_the_target_has_it_looked_at(
+    begin: Begin,
+) -> None:
+    life = begin("github")
+    kept_change = kept(life).change
+    other = kept_change.model_copy(update={"plan_id": kept_change.plan_id[:-1] + "x"})
+    assert delivered_changes.take_turn(life.here.client, other)
+    life.forge.has_conflict = True
+    life.look()
+    assert life.redis.xlen(keys.GOALS) == 0
+
+    delivered_changes.end_turn(life.here.client, other)
+    life.push_to("other")
+    assert life.redis.zcard(keys.WEBHOOK_LATER) == 1  # the next look of polling
+    life.push_to("main")
+    life.push_to("main")
+    assert life.redis.zcard(keys.WEBHOOK_LATER) == 2  # many pushes lead to one look
+    life.look()
+
+    assert life.redis.xlen(keys.GOALS) == 1
+    assert not delivered_changes.take_turn(life.here.client, other)
+    life.forge.state = "closed"
+    life.look()
+    assert delivered_changes.take_turn(life.here.client, other)
+
+
+@pytest.mark.parametrize("scheme", ["github", "gitlab"])
+def test_a_branch_that_is_behind_lands_again_where_the_source_asks_for_that(scheme: str, begin: Begin) -> None:
+    life = begin(scheme, more=f'{DELIVERED}land_again = "behind"\n')
+    life.look()
+    assert life.redis.xlen(keys.GOALS) == 0
+    life.forge.behind = 3
+
+    life.look()
+
+    assert [each.why for each in life.view.follow_ups] == ["target"]
+
+
+def test_a_source_that_never_lands_again_does_not_ask_for_conflicts(begin: Begin) -> None:
+    life = begin("github", more=f'{DELIVERED}land_again = "no"\n', has_conflict=True)
+    life.look()
+
+    assert life.redis.xlen(keys.GOALS) == 0
+    assert not [call for call in life.forge.asked if call.endswith("/pulls/7")]
+
+
+@pytest.mark.parametrize("scheme", ["github", "gitlab"])
 def test_a_change_that_is_closed_is_left_alone(scheme: str, begin: Begin) -> None:
     life = begin(scheme)
     life.forge.checks[life.forge.head] = "failure"
@@ -151,6 +240,18 @@ def test_a_review_is_answered_once_it_has_been_quiet_for_five_minutes(begin: Beg
     life.look()
 
     assert life.redis.xlen(keys.GOALS) == 1
+
+
+def test_two_reviews_that_one_commit_answers_get_a_comment_each(begin: Begin) -> None:
+    life = begin("github", reviews=[(5, "Name it."), (6, "Round it.")])
+    life.look()
+
+    life.follow_up("2" * 40)
+    life.look()
+
+    assert [said.partition("\n")[0] for said in life.forge.comments] == [
+        f"To [this review](#pullrequestreview-{number}): Changed in {'2' * 40}." for number in (5, 6)
+    ]
 
 
 def test_a_source_that_only_looks_pushes_and_says_nothing(begin: Begin) -> None:

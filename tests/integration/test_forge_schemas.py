@@ -1,12 +1,14 @@
-"""What is asked of GitHub after a delivery, and what the forge of the tests answers, fit GitHub's published OpenAPI.
+"""What is asked of GitHub after a delivery, and what the forge of the tests answers, fit GitHub's published schemas.
 
-It is looked for in PLANNER_TEST_NODE_MODULES (`npm install @octokit/openapi`, 400 MB). A fake's answer may lack fields.
+They are looked for in PLANNER_TEST_NODE_MODULES (`npm install @octokit/openapi @octokit/graphql-schema`, 430 MB). A
+fake's answer may lack fields.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
 from typing import Any
 
 import pytest
@@ -15,10 +17,16 @@ from jsonschema import Draft202012Validator
 from tests.support.delivered import EARLIER, Begin, begin
 from tests.support.forge_life import Thread
 from tests.support.programs import NODE_MODULES, needs
+from worker.delivered.github import READY
 
 __all__ = ["begin"]
 PACKAGE = "@octokit/openapi"
-pytestmark = [pytest.mark.outages, pytest.mark.long, needs(f"npm:{PACKAGE}")]
+GRAPHQL = "@octokit/graphql-schema"
+pytestmark = [pytest.mark.outages, pytest.mark.long]
+VALIDATE = """
+import { validate } from 'PACKAGE/index.js';
+console.log(JSON.stringify(validate(process.argv[1]).map(each => each.message)));
+"""
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +57,22 @@ def operation(api: dict[str, Any], method: str, path: str) -> dict[str, Any]:
     raise LookupError(f"{method} {path}")
 
 
+@needs("node", f"npm:{GRAPHQL}")
+def test_the_call_that_ends_a_draft_fits_the_published_graphql_schema() -> None:
+    module = VALIDATE.replace("PACKAGE", (NODE_MODULES / GRAPHQL).as_uri())
+
+    def faults(query: str) -> list[str]:
+        argv = ["node", "--input-type=module", "-e", module, query]
+        found = subprocess.run(argv, check=True, capture_output=True, timeout=60)
+        told: list[str] = json.loads(found.stdout)
+        return told
+
+    assert faults(READY) == []
+    (fault,) = faults(READY.replace("isDraft", "isADraft"))
+    assert fault.startswith('Cannot query field "isADraft"')
+
+
+@needs(f"npm:{PACKAGE}")
 def test_each_call_and_each_answer_fits_the_published_schema(begin: Begin, api: dict[str, Any]) -> None:
     life = begin("github", is_draft=True)
     life.forge.checks[life.forge.head] = "failure"

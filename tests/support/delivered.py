@@ -79,6 +79,12 @@ class Life:
         assert spec["input"].get("onto") == (None if plan_id == self.plan_id else self.plan_id)
         return spec
 
+    def push_to(self, branch: str) -> None:
+        """Report a push to a branch of others."""
+        said = {"repository": {"id": 1, "full_name": "acme/shop"}, "ref": f"refs/heads/{branch}", "after": "9" * 40}
+        headers, raw = by_github("push", said, f"d-{time.monotonic_ns()}")
+        intake.take(self.here.client, self.sources.source[0], headers, raw, time.time())
+
     def follow_up(self, sha: str) -> dict[str, Any]:
         """Have the goal of a follow-up planned and played; returns the goal."""
         found: Any = self.redis.xrange(keys.GOALS)

@@ -39,9 +39,12 @@ class LifeServer(ForgeServer):
     pushed: list[Pushed] = field(default_factory=list)
     state: str = "open"
     is_draft: bool = False
+    has_conflict: bool = False  # with main
+    behind: int = 0  # commits of main that the branch lacks
     checks: dict[str, str] = field(default_factory=dict)  # commit -> success, failure; else they run
     threads: list[Thread] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
+    reviews: list[tuple[int, str]] = field(default_factory=list)  # at GitHub, without a thread: id and text
     writers: tuple[str, ...] = ("alice",)
     main: list[str] = field(default_factory=list)  # messages of commits since the merge
     green_runs: int = 0  # before the run of the checks, on a page of their own
@@ -78,7 +81,9 @@ class LifeServer(ForgeServer):
         if path == "/pulls":
             return 200, [self._pull()] if query["head"] == f"acme:{self.branch}" else []
         if path == "/pulls/7":
-            return 200, self._pull()
+            return 200, self._pull() | {"mergeable": not self.has_conflict}
+        if path.startswith("/compare/main..."):
+            return 200, {"behind_by": self.behind}
         if method == "POST" and path.startswith("/pulls/7/comments/"):
             return self._replied(int(path.split("/")[4]), body)
         if path == "/issues/7/comments":
@@ -94,7 +99,7 @@ class LifeServer(ForgeServer):
             f"/actions/jobs/{len(self.pushed)}/logs": LOG.encode(),
             "/pulls/7/commits": [_github_commit(each) for each in self.pushed],
             "/pulls/7/comments": [each for thread in self.threads for each in _github_thread(thread)],
-            "/pulls/7/reviews": [],
+            "/pulls/7/reviews": [_github_review(*each) for each in self.reviews],
             "/commits": [_github_commit(Pushed("e" * 40, message, PERSON)) for message in self.main],
         }
         if path.startswith("/collaborators/"):
@@ -131,7 +136,8 @@ class LifeServer(ForgeServer):
         if path == "/merge_requests/7":
             self.is_draft = self.is_draft and method == "GET"
             said = {"success": "success", "failure": "failed"}.get(self.checks.get(self.head, ""), "running")
-            return 200, self._request() | {"head_pipeline": {"id": 31, "sha": "f" * 40, "status": said}}
+            merging = {"has_conflicts": self.has_conflict, "diverged_commits_count": self.behind}
+            return 200, self._request() | merging | {"head_pipeline": {"id": 31, "sha": "f" * 40, "status": said}}
         if path.startswith("/merge_requests/7/discussions/") and method == "GET":
             return 200, _gitlab_thread(self._thread(int(path.split("/")[4].removeprefix("t"))))
         if method == "POST" and path.endswith("/notes") and "/discussions/" in path:
@@ -181,6 +187,11 @@ class LifeServer(ForgeServer):
 def _github_commit(one: Pushed) -> dict[str, Any]:
     person = {"name": one.by[0], "email": one.by[1], "date": "2026-11-28T21:00:00Z"}
     return {"sha": one.sha, "commit": {"message": one.message, "author": person, "committer": person}}
+
+
+def _github_review(number: int, said: str) -> dict[str, Any]:
+    person = {"login": "alice", "type": "User"}
+    return {"id": number, "state": "COMMENTED", "body": said, "user": person, "submitted_at": "2026-11-28T20:00:00Z"}
 
 
 def _gitlab_commit(one: Pushed) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from schemas.plan import GoalAnswer
 from schemas.stored.delivered import Act, DeliveredChange
 from tasks.delivered.decide import DAY_MS, IN_FLIGHT_MS, LAG_MS, SELDOM_MS, Terms, decide, next_look
 from tasks.delivered.lifecycle import MOVES, Fact, move
-from tasks.delivered.seen import Checks, Commit, Failure, Remark, SeenChange
+from tasks.delivered.seen import Checks, Commit, Failure, Remark, SeenChange, Stale
 
 PLAN, OTHER = "plan_3c-0199aaaabbbbccccddddeeeeffff0000", "plan_3c-0199aaaabbbbccccddddeeeeffff1111"
 PAGE = Path(__file__).parents[2] / "docs/delivery.md"
@@ -149,3 +150,63 @@ def test_a_draft_is_made_ready_once() -> None:
     first.todo.clear()
 
     assert kinds(decide(first, seen, {}, frozenset(), Terms(), NOW)) == []
+
+
+IN_CONFLICT = SeenChange(7, "1" * 40, "main", commits=(OURS,), stale=Stale.CONFLICT)
+
+
+@pytest.mark.parametrize(
+    ("stale", "lands_if", "wanted"),
+    [
+        (Stale.CONFLICT, Stale.CONFLICT, ["follow_up"]),
+        (Stale.CONFLICT, Stale.BEHIND, ["follow_up"]),
+        (Stale.BEHIND, Stale.BEHIND, ["follow_up"]),
+        (Stale.BEHIND, Stale.CONFLICT, []),
+        (Stale.CONFLICT, Stale.NO, []),
+        (Stale.NO, Stale.BEHIND, []),
+    ],
+)
+def test_a_change_lands_again_if_it_is_as_stale_as_the_operator_says(
+    stale: Stale, lands_if: Stale, wanted: list[str]
+) -> None:
+    seen, terms = replace(IN_CONFLICT, stale=stale), Terms(lands_if=lands_if)
+
+    found = decide(a_change(), seen, {}, frozenset(), terms, NOW, may_land=True)
+    another_lands = decide(a_change(), seen, {}, frozenset(), terms, NOW)
+    theirs = replace(seen, commits=(OURS, Commit("2" * 40, "By hand")))
+    by_hand = decide(a_change(), theirs, {}, frozenset(), terms, NOW, may_land=True)
+
+    assert kinds(found) == wanted
+    assert [each.why for each in found.follow_ups] == ["target"] * len(wanted)
+    assert kinds(another_lands) == []
+    assert kinds(by_hand) == ["comment"]
+
+
+def test_a_change_lands_again_twice_and_is_left_to_a_person_then() -> None:
+    change, terms = a_change(), Terms()
+    for number in range(2):
+        change = decide(change, IN_CONFLICT, {}, frozenset(), terms, NOW, may_land=True)
+        goal = change.follow_ups[-1].goal_id
+        said: Any = {"verdict": GoalVerdict.PLANNED, "reason": "", "plan_id": OTHER, "branch": "b", "ended_at": "x"}
+        ends = {goal: GoalAnswer(goal_id=goal, **said)}
+        ends[goal] = ends[goal].model_copy(update={"state": "COMPLETED"})
+        pushed = replace(IN_CONFLICT, head=str(number + 3) * 40)
+        change = decide(change, pushed, ends, frozenset(), terms, NOW, may_land=False)
+        assert (change.in_flight, change.handed_over) == (None, "")
+
+    after = decide(change, replace(IN_CONFLICT, stale=Stale.BEHIND), {}, frozenset(), terms, NOW, may_land=True)
+    assert after.handed_over == ""
+    change = decide(change, IN_CONFLICT, {}, frozenset(), terms, NOW, may_land=True)
+
+    assert change.handed_over == "it conflicts with its target branch after 2 rounds"
+
+
+def test_a_plan_that_could_not_land_again_leaves_the_change_to_a_person() -> None:
+    begun = decide(a_change(), IN_CONFLICT, {}, frozenset(), Terms(), NOW, may_land=True)
+    goal = begun.follow_ups[0].goal_id
+    halted: Any = {"state": "HALTED", "halt_reason": "both"}
+    end = GoalAnswer(goal_id=goal, verdict=GoalVerdict.PLANNED, reason="", plan_id=OTHER, **halted)
+
+    found = decide(begun, IN_CONFLICT, {goal: end}, frozenset(), Terms(), NOW, may_land=True)
+
+    assert found.handed_over == f"plan {OTHER} did not put it on top of its target branch: `both`"

@@ -63,16 +63,18 @@ class Delivery:
         """
         spec, repository = self.spec, self.repository
         base = repository.find(spec.context.base_sha) if spec.context.base_sha else None
-        tip = repository.look_up(spec.plan_id)
+        tip = repository.look_up(spec.plan_id) or asked.again
         if not tip and any(each.diff_hash for each in asked.accepted):
             raise Refused(f"{shared_ref(spec.plan_id)} is not on the remote any more")
-        if not tip or tip == (begin := check(repository.git, spec.plan_id, tip, base, asked)):
+        begin = check(repository.git, spec.plan_id, tip, base, asked) if tip else tip
+        if not tip or not begin or (tip == begin and not asked.again):
             raise Refused("the plan has changed nothing, so there is nothing to deliver")
         if asked.landed and tip != asked.landed.result_sha:
             raise Refused(f"the plan's branch is at {tip[:SHOWN]}, and landed at {asked.landed.result_sha[:SHOWN]}")
         branch = branch_of(self.settings, spec, asked)
         if asked.onto:
-            self._add(branch, tip, begin)
+            self._add(branch, tip, asked.again or begin)
+            self._tidy(asked)
             return {"branch": branch, "pull_request": self._opened(branch)}
         target = target_of(repository, begin, branch, asked.target)
         lines = changes.landed(repository.git, begin, tip).diff_lines
@@ -82,10 +84,13 @@ class Delivery:
         self._push(branch, tip, begin, asked)
         request = self._open(branch, target, asked, begin, tip)
         found = {"branch": branch, "pull_request": request, "lines": lines}
+        self._tidy(asked)
+        return found
+
+    def _tidy(self, asked: DeliveryInput) -> None:
         if asked.landed:
             with suppress(RemoteTrouble):  # the ref is no longer needed, and does no harm
-                repository.drop(accepted_ref(spec.plan_id))
-        return found
+                self.repository.drop(accepted_ref(self.spec.plan_id))
 
     def _await_review(self, branch: str, target: str, lines: int) -> None:
         """Raise ReviewIsFull if people have as many changes to review as the operator's file permits.

@@ -32,16 +32,31 @@ def commits(git: Git, plan_id: str, tip: str) -> list[PlanCommit]:
     return list(walk(git, plan_id, tip, HISTORY - 1))
 
 
+def walk_of_any(git: Git, tip: str) -> list[PlanCommit]:
+    """Return the commits of any plan that end at `tip`, the newest first. The first other commit ends the list."""
+    return list(_walk(git, tip, HISTORY - 1, None))
+
+
+def is_of(made: PlanCommit, plan_id: str) -> bool:
+    """Return whether the plan made the commit, by the last lines of its message."""
+    trailers = _TRAILERS.search(made.message)
+    return bool(trailers and trailers[1] == plan_id)
+
+
 def walk(git: Git, plan_id: str, tip: str, most: int) -> Iterator[PlanCommit]:
     """Yield at most `most` commits of the plan that end at `tip`, the newest first.
 
     The first other commit ends the walk.
     """
+    return _walk(git, tip, most, plan_id)
+
+
+def _walk(git: Git, tip: str, most: int, plan_id: str | None) -> Iterator[PlanCommit]:
     listed = git("rev-list", "--first-parent", f"--max-count={most}", "--format=%H %P%n%B%x00", tip)
     for entry in listed.decode(errors="replace").split("\0"):
         ids, _, text = entry.lstrip("\n").partition("\n")[2].partition("\n")
         trailers = _TRAILERS.search(text)
-        if not trailers or trailers[1] != plan_id or len(parents := ids.split()[1:]) != 1:
+        if not trailers or plan_id not in (None, trailers[1]) or len(parents := ids.split()[1:]) != 1:
             return
         yield PlanCommit(ids.split()[0], parents[0], trailers[2], int(trailers[3]), text)
 

@@ -51,17 +51,17 @@ class Landing:
         spec, repository, git = self.spec, self.repository, self.repository.git
         asked = DeliveryInput.model_validate(spec.input)
         there, tip, begin = self._accepted(asked)
-        branch = branch_of(self.settings, spec, asked)
-        name = branch if asked.onto else target_of(repository, begin, branch, asked.target)
+        branch, commits = branch_of(self.settings, spec, asked), _commits(repository, spec, tip, asked)
+        if asked.again:
+            begin = self._begin_of(branch, asked.again, commits)
+        is_added = asked.onto and not asked.again
+        name = branch if is_added else target_of(repository, begin, branch, asked.target)
         target = repository.read(f"{HEADS}{name}")
         if target is None:
             raise Refused(f"the remote has no branch {name} any more")
-        if asked.onto and target != begin:
+        if is_added and target != begin:
             raise Refused(f"the branch {name} is at {target[:SHOWN]}, and the changes begin at {begin[:SHOWN]}")
-        if target == begin:
-            made = Replay(target, tip, tuple(_commits(repository, spec, tip, asked)), ())
-        else:
-            made = replay(git, begin, _commits(repository, spec, tip, asked), target)
+        made = Replay(target, tip, tuple(commits), ()) if target == begin else replay(git, begin, commits, target)
         if wrong := not_of_the_plan(git, begin, tip, made):
             raise Refused(f"on top of {target[:SHOWN]} other files would change than the plan's: {_named(wrong)}")
         output: dict[str, Any] = {
@@ -72,8 +72,12 @@ class Landing:
             "result_tree": git.line("rev-parse", f"{made.tip}^{{tree}}"),
         }
         if target != begin:
-            told = [_commit(git, each) for each in made.commits]
-            output |= {"commits": told, "between": subjects(git, begin, target, MAX_COMMITS)}
+            own = [each for each in made.commits if history.is_of(each, spec.plan_id)]
+            output |= {"begin_sha": own[0].parent if own else made.tip} if asked.again else {}
+            output |= {
+                "commits": [_commit(git, each) for each in own],
+                "between": subjects(git, begin, target, MAX_COMMITS),
+            }
             output["sides"] = self._sides(made, begin, tip)
             self._move(there, tip, made.tip)
         log.info("plan_landed", extra={**spec.ids, "target": target, "moved": target != begin})
@@ -89,7 +93,9 @@ class Landing:
         """Return the commit of the plan's ref, the last accepted commit, and the base of the first. Raises Refused."""
         spec, repository = self.spec, self.repository
         base = repository.find(spec.context.base_sha) if spec.context.base_sha else None
-        tip = repository.look_up(spec.plan_id)
+        tip = repository.look_up(spec.plan_id) or ""
+        if asked.again and not tip:  # nothing of the plan itself is there
+            return "", asked.again, check(repository.git, spec.plan_id, asked.again, base, asked)
         if not tip:
             raise Refused(f"{shared_ref(spec.plan_id)} is not on the remote any more")
         try:
@@ -99,6 +105,16 @@ class Landing:
             if not kept:
                 raise
             return tip, kept, check(repository.git, spec.plan_id, kept, base, asked)
+
+    def _begin_of(self, branch: str, again: str, commits: list[history.PlanCommit]) -> str:
+        """Return the commit under the `commits` of a delivered branch. Raises Refused if somebody else has moved it."""
+        there = self.repository.read(f"{HEADS}{branch}")
+        if there != again:
+            found = f"at {there[:SHOWN]}" if there else "gone"
+            raise Refused(f"the branch {branch} is {found}, and was at {again[:SHOWN]}")
+        if not commits:
+            raise Refused(f"the commit {again[:SHOWN]} of the branch {branch} is of no plan")
+        return commits[0].parent
 
     def _move(self, there: str, accepted: str, to: str) -> None:
         """Set the plan's ref to `to`, after the accepted commits are kept by another ref."""
@@ -139,7 +155,9 @@ def _cut(sides: Iterable[tuple[bytes, str, str]]) -> list[dict[str, str]]:
 
 
 def _commits(repository: SharedRepository, spec: Spec, tip: str, asked: DeliveryInput) -> list[history.PlanCommit]:
-    """Return the accepted commits, the oldest first."""
+    """Return the accepted commits, the oldest first; with those before them if a branch lands again."""
+    if asked.again:
+        return history.walk_of_any(repository.git, tip)[::-1]
     listed = history.walk(repository.git, spec.plan_id, tip, len(asked.accepted) + 1)
     return list(listed)[::-1]
 

@@ -122,6 +122,7 @@ class DeliveryInput(Inbound):
     text: str = ""
     labels: tuple[str, ...] = ()  # of the pull request, in addition to those by its files
     onto: PlanId | None = None  # whose branch the changes are added to
+    again: str | None = Field(default=None, pattern=r"^[^-]")  # the commit of that branch, which lands again
 
 
 class JudgedBy(Inbound):

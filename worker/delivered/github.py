@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from schemas.stored.delivered import DeliveredChange
-from tasks.delivered.seen import Checks, Commit, Failure, Remark, SeenChange
+from tasks.delivered.seen import Checks, Commit, Failure, Remark, SeenChange, Stale
 from worker.delivered.reading import (
     MOST_LOGS,
     OURS,
@@ -93,10 +93,18 @@ class GitHub:
         whole = "\n".join(filter(str.strip, (*said, log, context.get("failure_log", ""))))
         return Failure(tuple(names), tuple(context.get("failing_tests", ())), whole, tuple(map(str, suites)))
 
+    def stale(self, seen: SeenChange) -> Stale:
+        """Return how an open change relates to its target; NO while the forge does not know yet."""
+        if at(self.forge.json(f"{self._base}/pulls/{seen.number}"), "mergeable") is False:
+            return Stale.CONFLICT
+        both = f"{quote(seen.target, safe='')}...{seen.head}"
+        behind = at(self.forge.json(f"{self._base}/compare/{both}?per_page=1"), "behind_by")
+        return Stale.BEHIND if isinstance(behind, int) and behind > 0 else Stale.NO
+
     def answer(self, change: DeliveredChange, thread: str, text: str) -> None:
-        """Answer a thread of the review; a review without a thread is answered by a comment."""
+        """Answer a thread of the review; a review without a thread is answered by a comment that links to it."""
         if thread.startswith(REVIEW):
-            self.comment(change, text)
+            self.comment(change, f"To [this review](#pullrequest{thread}): {text}")
             return
         first = thread.partition(":")[0]
         place = f"{self._base}/pulls/{change.number}/comments"

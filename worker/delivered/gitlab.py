@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from schemas.stored.delivered import DeliveredChange
-from tasks.delivered.seen import Checks, Commit, Failure, Remark, SeenChange
+from tasks.delivered.seen import Checks, Commit, Failure, Remark, SeenChange, Stale
 from worker.delivered.reading import (
     MOST_LOGS,
     OURS,
@@ -92,6 +92,15 @@ class GitLab:
         whole = "\n".join(filter(str.strip, (log, context.get("failure_log", ""))))
         names = tuple(text(job, "name") for job in failed)
         return Failure(names, tuple(context.get("failing_tests", ())), whole, (str(number),))
+
+    def stale(self, seen: SeenChange) -> Stale:
+        """Return how an open change relates to its target; NO while the forge does not know yet."""
+        place = f"{self._base}/merge_requests/{seen.number}?include_diverged_commits_count=true"
+        found = self.forge.json(place)
+        if at(found, "has_conflicts") is True:
+            return Stale.CONFLICT
+        behind = at(found, "diverged_commits_count")
+        return Stale.BEHIND if isinstance(behind, int) and behind > 0 else Stale.NO
 
     def answer(self, change: DeliveredChange, thread: str, text: str) -> None:
         """Answer a thread of the review."""

@@ -16,6 +16,7 @@ from typing import Any
 from redis import Redis
 
 from schemas import codec
+from schemas.base import Mode, StepType
 from schemas.command import Command, CommandName, Scope
 from schemas.delivered import DeliveryState
 from schemas.event import event_type
@@ -31,10 +32,13 @@ from tasks.delivered.decide import (
     hand_over,
     has_ended,
     has_news,
+    is_stale,
     next_look,
 )
+from tasks.delivered.seen import Stale
 from tasks.memory.flaky_tests import recall
 from tasks.plan.file_claims import REVIEW
+from tasks.toolchain.catalogue import split_commands
 from worker.delivered.github import GitHub
 from worker.delivered.gitlab import GitLab
 from worker.delivered.reading import ChangeReader, Writers
@@ -115,7 +119,11 @@ class Looks:
             return allowed.poll_s if now - change.times[change.state] < UNFOLLOWED_DAYS * DAY_MS else None
         if has_news(change, seen, now) and terms.acts:
             seen = replace(seen, failure=reader.failure(seen))
-        found, version = decide(change, seen, self._ends(change), self._flaky(change, now), terms, now), kept.version
+        if terms.acts and seen.is_open and terms.lands_if is not Stale.NO and not change.handed_over:
+            seen = replace(seen, stale=reader.stale(seen))
+        ends, flaky, version = self._ends(change), self._flaky(change, now), kept.version
+        may_land = is_stale(change, seen, terms) and delivered_changes.take_turn(self.client, change)
+        found = decide(change, seen, ends, flaky, terms, now, may_land)
         if due := _due(found, terms):
             found.busy_until = now + LEASE_MS
         if found != change:
@@ -124,10 +132,19 @@ class Looks:
             version += 1
         if found.state in ENDS:
             self._release(found)
+        self._note_turn(found)
         self._hold_new_work(found, allowed.max_open_changes, now)
         self._do_all(found, version, due, reader, allowed)
         wait_ms = next_look(found, seen, terms, now)
         return None if wait_ms is None else wait_ms / 1000
+
+    def _note_turn(self, change: DeliveredChange) -> None:
+        """Keep the turn to land again while a follow-up plan does, and give it back after that."""
+        current = change.in_flight
+        if current and current.why == "target":
+            delivered_changes.take_turn(self.client, change)
+        else:
+            delivered_changes.end_turn(self.client, change)
 
     def _do_all(
         self, change: DeliveredChange, version: int, due: list[Act], reader: ChangeReader, allowed: Delivered
@@ -174,6 +191,8 @@ class Looks:
             raise NoRetry("plan_not_kept", f"{change.plan_id} is not kept any more.")
         kept = kept_goals.read(self.client, self.partitions, change.plan_id).body
         made = follow_up_of(plan, kept, wanted.text, wanted.goal_id, ()).body
+        if wanted.why == "target":
+            made |= self._steps_again(change.plan_id, made["context"].get("test_command"))
         failed = {"failing_tests": wanted.failing_tests, "failure_log": wanted.log}
         context = made["context"] | {"base_sha": wanted.head} | {name: said for name, said in failed.items() if said}
         tokens = plan.budget.tokens
@@ -182,13 +201,31 @@ class Looks:
             **made,
             **{name: kept[name] for name in GOAL_FIELDS if kept.get(name) is not None},
             "context": context,
-            "delivery": {**(kept.get("delivery") or {}), "onto": change.plan_id},
+            "delivery": {**(kept.get("delivery") or {}), "onto": change.plan_id, "again": wanted.why == "target"},
             "limits": {**(kept.get("limits") or {}), "tokens": max(LEAST_TOKENS, left)},
         }
         publish_goal(self.client, codec.dumps(body), wanted.goal_id, change.tenant, once=True)
         wanted.failing_tests, wanted.log = [], ""  # the goal has them
         HERE.count(metrics.CHANGE_ROUNDS, wanted.why)
         log.info("change gets a follow-up", extra={"plan_id": change.plan_id, "goal_id": wanted.goal_id})
+
+    def _steps_again(self, plan_id: str, test_command: str | None) -> dict[str, Any]:
+        """Return the only step of a plan that lands again: the verification of the first landing.
+
+        If that had none, the goal's own test command. Raises NoRetry without both.
+        """
+        plan = queries.plan(self.client, self.partitions, plan_id)
+        landings = [each.verify for each in plan.steps if each.type is StepType.LAND] if plan else []
+        if not (verify := (landings and landings[-1]) or test_command):
+            raise NoRetry("no_verification", f"The landing of {plan_id} verified nothing.")
+        step = {
+            "step_id": "verify",
+            "title": "Verify the branch",
+            "intent": "Run the last verification of the plan on its branch.",
+            "mode": Mode.TEST,
+            "verify": split_commands(verify),
+        }
+        return {"steps": [step]}
 
     def _spent(self, change: DeliveredChange) -> int:
         """Return how many tokens the follow-up plans have used."""
@@ -252,7 +289,14 @@ class Looks:
 def _terms(source: Source, allowed: Delivered) -> Terms:
     """Return the limits of an operator; without a token changes are only seen."""
     does = allowed.follow_up and source.has_token
-    return Terms(allowed.check_rounds if does else 0, 1000 * allowed.quiet_s, 1000 * allowed.poll_s, does)
+    return Terms(
+        allowed.check_rounds if does else 0,
+        1000 * allowed.quiet_s,
+        1000 * allowed.poll_s,
+        does,
+        allowed.land_again,
+        allowed.land_rounds,
+    )
 
 
 def _due(change: DeliveredChange, terms: Terms) -> list[Act]:

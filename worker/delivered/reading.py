@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from schemas.stored.delivered import DeliveredChange
 from schemas.times import milliseconds
-from tasks.delivered.seen import Failure, Remark, SeenChange
+from tasks.delivered.seen import Failure, Remark, SeenChange, Stale
 from tasks.text.fields import last_lines
 from worker.webhooks.forge import Forge, ForgeRefuses
 
@@ -28,6 +28,9 @@ class ChangeReader(Protocol):
 
     def failure(self, seen: SeenChange) -> Failure:
         """Return the details of red checks."""
+
+    def stale(self, seen: SeenChange) -> Stale:
+        """Return how an open change relates to its target; NO while the forge does not know yet."""
 
     def answer(self, change: DeliveredChange, thread: str, text: str) -> None:
         """Answer a thread of the review, unless that answer is there already."""

@@ -22,7 +22,7 @@ from worker.store.queries import Owner, owners
 def go_on(client: Redis, goal: Goal, partitions: int) -> Goal | Rejected:
     """Return the goal with the commit that it goes on from, if it goes on from a plan."""
     if goal.from_ is None:
-        if goal.delivery and goal.delivery.onto:
+        if goal.delivery and (goal.delivery.onto or goal.delivery.again):
             return _refuse(field_error("/from", "no_beginning", "A delivery onto a plan needs `from`."))
         return goal
     plan_id = goal.from_.plan_id
@@ -38,6 +38,8 @@ def begin(goal: Goal, owner: Owner | None, lines: Iterable[dict[str, Any]]) -> G
     onto = goal.delivery.onto if goal.delivery else None
     if onto not in (None, plan_id):
         return _refuse(field_error("/delivery/onto", "another_plan", f"{onto} is not the plan {plan_id} of `from`."))
+    if goal.delivery and goal.delivery.again and not onto:
+        return _refuse(field_error("/delivery/again", "no_branch", "A branch lands again with `onto`, which names it."))
     if owner is None or owner.tenant != goal.tenant:
         return _refuse(
             field_error("/from/plan_id", "unknown_plan", f"There is no plan {plan_id} of the tenant {goal.tenant}.")

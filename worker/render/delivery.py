@@ -16,12 +16,14 @@ WORDS = {
     DeliveryState.REVERTED: "merged, and reverted since",
 }
 
+CAUSES = {"checks": "red checks", "review": "the review", "target": "its target branch"}
+
 
 def describe_delivery(view: DeliveryView) -> Iterator[str]:
     """Yield sentences: its state, the plans that went on from it, and why a person goes on."""
     yield f"{WORDS[view.state]} since {view.since[:16].replace('T', ' ')} UTC"
     for each in view.follow_ups:
-        cause = "red checks" if each.why == "checks" else "the review"
+        cause = CAUSES.get(each.why, each.why)
         yield f"{'went' if each.ended else 'goes'} on because of {cause}: {each.plan_id or each.goal_id}"
     if view.handed_over:
         yield f"left to a person: {view.handed_over}"

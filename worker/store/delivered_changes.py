@@ -25,6 +25,8 @@ from worker.store.keys import Partition
 EVENTS_CAP = 100_000  # entries of the events, about
 KEPT_S = 90 * 86_400
 COUNTED_S = 14 * 86_400
+TURN_S = 3600  # which each look renews
+SETTLE_MS = 30_000  # in which a forge finds whether a change conflicts with a target that moved
 OPEN_STATES = (DeliveryState.OPEN, DeliveryState.CHECKS_RED, DeliveryState.CHANGES_ASKED)
 PLAN = "PLAN"
 
@@ -73,6 +75,34 @@ def nudge(client: Redis, tenant: str, repo: str, names: Iterable[str]) -> bool:
     if plan_id:  # as one of those that wait, so that many events lead to one look
         client.zadd(keys.WEBHOOK_LATER, {job_of(plan_id, once=True): now_ms(client)})
     return plan_id is not None
+
+
+def nudge_targets(client: Redis, tenant: str, repo: str, branches: Iterable[str]) -> None:
+    """Have the open changes of `repo` looked at whose target is one of `branches`, since that moved."""
+    named, open_ones = frozenset(branches), keys.delivered_open(claims_name(tenant, repo))
+    found: Any = client.zrange(open_ones, 0, -1) if named else ()
+    changes = read_all(client, [each.decode() for each in found])
+    stale = [each.change.plan_id for each in changes if each and each.change.target in named]
+    if stale:
+        due = now_ms(client) + SETTLE_MS
+        client.zadd(keys.WEBHOOK_LATER, {job_of(plan_id, once=True): due for plan_id in stale}, nx=True)
+
+
+def take_turn(client: Redis, change: DeliveredChange) -> bool:
+    """Whether the change may land again: no other one of its repository does."""
+    turn = keys.delivered_turn(claims_name(change.tenant, change.repo))
+    if client.set(turn, change.plan_id, nx=True, ex=TURN_S):
+        return True
+    holder: Any = client.get(turn)
+    return bool(holder == change.plan_id.encode() and client.expire(turn, TURN_S))
+
+
+def end_turn(client: Redis, change: DeliveredChange) -> None:
+    """Let another change of the repository land again."""
+    turn = keys.delivered_turn(claims_name(change.tenant, change.repo))
+    holder: Any = client.get(turn)
+    if holder == change.plan_id.encode():
+        client.delete(turn)
 
 
 def awaiting_room(record: PlanRecord) -> DeliveryView | None:

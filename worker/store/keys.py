@@ -97,6 +97,11 @@ def delivered_open(repository: str) -> str:
     return f"{DELIVERED}:open:{repository}"
 
 
+def delivered_turn(repository: str) -> str:
+    """String: the plan whose change lands again now; its repository has one at a time."""
+    return f"{DELIVERED}:turn:{repository}"
+
+
 def delivered_by(digest: str) -> str:
     """String: the plan of whose change a branch, or a commit, of a repository is."""
     return f"{DELIVERED}:by:{digest}"

@@ -106,7 +106,9 @@ CHANGES = _counter(
     "planner_delivered_changes_total", "Delivered changes that came into a state: MERGED, REVERTED and others.", "state"
 )
 CHANGE_SECONDS = _histogram("planner_delivered_merge_seconds", "Time from a delivery until it was merged.", DAYS)
-CHANGE_ROUNDS = _counter("planner_delivered_rounds_total", "Follow-up plans: for red checks, or a review.", "why")
+CHANGE_ROUNDS = _counter(
+    "planner_delivered_rounds_total", "Follow-up plans: for red checks, a review, or a target that moved.", "why"
+)
 
 # --- counted by workers: steps and outcomes ---
 STEPS_DISPATCHED = _counter("planner_steps_dispatched_total", "Attempts that were handed out.", "queue", "risk")

@@ -71,6 +71,11 @@ class Event:
         return tuple(each.removeprefix(HEADS) for each in (*self._texts(paths), *named) if each)
 
     @property
+    def is_push(self) -> bool:
+        """Whether a branch has a new commit."""
+        return bool(self.at("after")) and str(self.at("ref")).startswith(HEADS)
+
+    @property
     def reverted(self) -> tuple[str, ...]:
         """The commits that the commits of a push revert, by their messages."""
         listed = self.at("commits")

@@ -12,6 +12,7 @@ from redis import Redis
 from schemas import codec
 from schemas.traceparent import read_traceparent
 from tasks.base.errors import PlannerError
+from tasks.delivered.seen import Stale
 from worker.store import delivered_changes, webhook_events
 from worker.telemetry import tracing
 from worker.webhooks import events, listing, rules
@@ -66,6 +67,8 @@ def take(client: Redis, source: Source, headers: Headers, raw: bytes, now_s: flo
     if source.delivered and source.delivered.has(event.repository):
         tenant = source.delivered.tenant
         delivered_changes.nudge(client, tenant, event.repository, event.reverted)
+        if event.is_push and source.delivered.land_again is not Stale.NO:
+            delivered_changes.nudge_targets(client, tenant, event.repository, event.branches)
         if delivered_changes.nudge(client, tenant, event.repository, event.branches):
             webhook_events.count(client, f"{source.name}:delivered")
             return Answer(ignored="delivered: its change is looked at")

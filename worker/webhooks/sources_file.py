@@ -32,6 +32,7 @@ from schemas.base import CommandLine, EndpointId, Name, QueueName, RiskLevel
 from schemas.base import Path as FilePath
 from schemas.wording import expected
 from tasks.base.errors import PlannerError
+from tasks.delivered.seen import Stale
 from tasks.text.patterns import pattern_fault
 from worker.host.github_app import GitHubApp
 from worker.host.regular_files import read_setting
@@ -206,6 +207,8 @@ class Delivered(_Table):
     tenant: Name = "default"  # whose plans' changes these are; those of another tenant are not followed
     follow_up: bool = True  # whether red checks and reviews become plans; else they are only seen
     check_rounds: int = Field(default=2, ge=0, le=10)  # such plans for red checks, and as many for reviews
+    land_again: Stale = Stale.CONFLICT  # when the change is put on top of its target branch once more; `no`: never
+    land_rounds: int = Field(default=2, ge=0, le=100)  # such plans
     token_share: float = Field(default=0.5, gt=0, le=1)  # of the tokens of the plan that delivered, for all of them
     quiet_s: int = Field(default=300, ge=0, le=86_400)  # a review is answered as a whole, once it has been quiet
     max_open_changes: int | None = Field(default=None, ge=1)  # with so many a repository begins no new plan

@@ -93,6 +93,7 @@ def keep_request(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> Non
         "excluded": list(dict.fromkeys(pattern for step in draft.steps for pattern in step.excluded_patterns)),
         **({"forbidden": list(draft.forbidden)} if draft.forbidden else {}),
         **({"onto": goal.delivery.onto} if goal.delivery and goal.delivery.onto else {}),
+        **({"again": goal.context.base_sha} if goal.delivery and goal.delivery.again else {}),
     }
     unit.keep_note(REQUEST, request)
 
@@ -108,7 +109,7 @@ def begin(unit: UnitOfWork) -> bool:
         return False
     plan.dirty.add("live")
     found = plan.delivery
-    if not (found.pages or found.accepted):
+    if not (found.pages or found.accepted or "again" in unit.note(REQUEST)):
         unit.is_delivering = True
         found.undelivered = NOTHING_CHANGED
         return False
@@ -168,7 +169,7 @@ def input_for(unit: UnitOfWork, step: Step) -> dict[str, Any] | None:
     return {
         **share_input(asked, entries),
         "landed": landed,
-        "waited": step.status.attempt > 1,
+        **({"waited": True} if step.status.attempt > 1 else {}),
         "push": True,
         "pull_request": asked["pull_request"],
         "title": asked["title"],

@@ -53,7 +53,7 @@ def share_input(asked: Mapping[str, Any], entries: Iterable[Sequence[Any]]) -> d
         "accepted": [_row(*entry) for entry in entries],
         "allowed": asked["allowed"],
         "excluded": asked["excluded"],
-        **{name: asked[name] for name in ("forbidden", "onto") if name in asked},
+        **{name: asked[name] for name in ("forbidden", "onto", "again") if name in asked},
     }
 
 
@@ -64,7 +64,7 @@ def rebase(unit: UnitOfWork, landed: Landed) -> None:
     unit.plan.dirty.add("live")
     if landed.digests is None:
         return
-    kept.base = landed.target_sha
+    kept.base = landed.begin or landed.target_sha
     for number in range(kept.pages):
         unit.keep_note(page_of(number), _moved(unit.note(page_of(number)), landed.digests))
     kept.accepted = _moved(kept.accepted, landed.digests)

@@ -64,6 +64,7 @@ class Landed:
     texts: Mapping[str, str]  # both sides, and the commits between
     is_there: bool  # whether the target has all of it already
     tree: str = ""  # the digest of the result's tree
+    begin: str = ""  # the commit that the plan's own changes begin at now, if that is not the target's
 
 
 def note_verification(unit: UnitOfWork, seen: Judgement) -> None:
@@ -123,7 +124,7 @@ def read(output: Any) -> Landed | None:
     if isinstance(commits, list):
         told = [(each.get("step_id"), each.get("diff_hash")) for each in commits if isinstance(each, dict)]
         digests = {str(name): digest for name, digest in told if isinstance(digest, str) and _DIGEST.fullmatch(digest)}
-    branch = output.get("target")
+    branch, begin = output.get("target"), output.get("begin_sha")
     return Landed(
         target,
         result,
@@ -133,6 +134,7 @@ def read(output: Any) -> Landed | None:
         _texts(output),
         is_there=target == result,
         tree=tree if isinstance(tree := output.get("result_tree"), str) and COMMIT.fullmatch(tree) else "",
+        begin=begin if isinstance(begin, str) and COMMIT.fullmatch(begin) else "",
     )
 
 

@@ -17,6 +17,7 @@ from tests.conftest import running_worker, wait_until
 from tests.support.controlling import PLAN, PYTEST, Planner, Repo, bare
 from tests.support.scripted import ENDED
 from worker.controller.changes import diff_hash
+from worker.controller.delivery import Delivery
 from worker.controller.landing import Landing
 from worker.controller.lease import LeaseClient
 from worker.controller.remote import Remote
@@ -78,9 +79,10 @@ def land(planner: Planner, remote: Repo, tmp_path: Path) -> Land:
     (tmp_path / "repos.toml").write_text(table)
     settings = RepositoriesFile.read(tmp_path / "repos.toml").repositories["acme/shop"]
 
-    def run(verify: Callable[[], Result] = Result, lease: Lease | None = None, **more: Any) -> Result:
+    def run(verify: Callable[[], Result] = Result, lease: Lease | None = None, **changes: Any) -> Result:
         clone = SharedRepository(tmp_path / "clones/shop.git", Remote(settings.url))
-        fields = STEP | {"input": {"accepted": given, **more}, "context": {"repo": "acme/shop", "base_sha": base}}
+        context = {"repo": "acme/shop", "base_sha": base, **changes.pop("context", {})}
+        fields = STEP | {"input": {"accepted": given}, **changes, "context": context}
         spec = Spec.model_validate(planner.spec("land", **fields))
         return Landing(spec, clone, settings, cast("LeaseClient", lease or Lease()), verify).run()
 
@@ -289,3 +291,99 @@ def test_a_function_that_others_renamed_meanwhile_is_found_on_top_of_the_target_
     tree = tmp_path / "delivered"
     subprocess.run(["git", "clone", "-q", "-b", view.branch or "", str(remote.path), str(tree)], check=True)
     assert subprocess.run([sys.executable, "-m", "pytest", "-q"], cwd=tree, check=False).returncode == 0
+
+
+BEFORE = "plan_3c-0199aaaabbbbccccddddeeeeffff1111"
+BRANCH = f"planner/{BEFORE}"
+
+
+@pytest.fixture
+def delivered(remote: Repo) -> str:
+    """A branch that the plan BEFORE has delivered; returns its commit."""
+    remote.git("branch", BRANCH, "main")
+    text = "".join(["first was here\n" if at == 2 else line for at, line in enumerate(LINES)])
+    remote.git("update-ref", "-d", REF)
+    return remote.commit_on(BRANCH, "lines.txt", text, MESSAGE.format(plan=BEFORE, step="first"))
+
+
+def again(head: str, **more: Any) -> dict[str, Any]:
+    return {"input": {"accepted": [], "onto": BEFORE, "again": head, **more}, "context": {"base_sha": head}}
+
+
+def redeliver(planner: Planner, remote: Repo, tmp_path: Path, landed: dict[str, Any], asked: dict[str, Any]) -> Result:
+    settings = RepositoriesFile.read(tmp_path / "repos.toml").repositories["acme/shop"]
+    clone = SharedRepository(tmp_path / "clones/shop.git", Remote(settings.url))
+    result = {name: landed[name] for name in ("target_sha", "result_sha")}
+    fields: dict[str, Any] = {"controller_task_spec": {"type": "DELIVER"}, "mode": "read_only"}
+    fields |= {"input": {**asked["input"], "push": True, "landed": result}}
+    fields["context"] = {"repo": "acme/shop", "base_sha": landed.get("begin_sha", asked["context"]["base_sha"])}
+    spec = Spec.model_validate(planner.spec("deliver", **fields))
+    return Delivery(spec, clone, settings, cast("LeaseClient", Lease())).run()
+
+
+def test_a_delivered_branch_lands_again_on_top_of_a_target_that_moved(
+    land: Land, planner: Planner, remote: Repo, tmp_path: Path, delivered: str
+) -> None:
+    target, asked = move(remote, 9, "theirs"), again(delivered)
+
+    found = told(land(**asked))
+
+    assert (found["target_sha"], found["conflicts"], found["target"]) == (target, [], "main")
+    assert found["begin_sha"] == found["result_sha"]  # nothing is of the plan itself
+    assert found["commits"] == []
+    assert remote.git("rev-parse", BRANCH) == delivered  # not before it is verified
+    result = redeliver(planner, remote, tmp_path, found, asked)
+    assert result.report.output["branch"] == BRANCH
+    assert [lines(remote, BRANCH)[at] for at in (2, 9)] == ["first was here", "theirs"]
+    assert remote.git("log", "--format=%s", f"main..{BRANCH}") == "Do it"
+    assert not remote.git("for-each-ref", ACCEPTED)
+
+
+def test_a_delivered_branch_in_conflict_is_brought_up_to_date_by_the_plan_that_lands_it_again(
+    land: Land, planner: Planner, remote: Repo, tmp_path: Path, delivered: str
+) -> None:
+    move(remote, 2, "theirs")
+    found = told(land(**again(delivered)))
+    assert found["conflicts"] == ["lines.txt"]
+    assert "+first was here" in found["sides"][0]["ours"]
+
+    text = remote.git("show", "main:lines.txt").replace("theirs", "theirs, and first was here") + "\n"
+    remote.git("branch", "work2", REF)
+    ours = remote.commit_on("work2", "lines.txt", text, MESSAGE.format(plan=PLAN, step="bring-up-to-date"))
+    remote.git("update-ref", REF, ours)
+    asked = again(delivered)
+    digest = diff_hash(Git(remote.path), f"{ours}^", ours)
+    asked["input"]["accepted"] = [{"step_id": "bring-up-to-date", "attempt": 1, "diff_hash": digest}]
+    asked["context"] = {"base_sha": found["begin_sha"]}
+    last = move(remote, 11, "theirs, too")
+    second = told(land(**asked))
+
+    assert (second["target_sha"], second["conflicts"]) == (last, [])
+    assert [each["step_id"] for each in second["commits"]] == ["bring-up-to-date"]
+    assert second["begin_sha"] == remote.git("rev-parse", f"{second['result_sha']}^")
+    asked["input"]["accepted"] = second["commits"]
+    result = redeliver(planner, remote, tmp_path, second, asked)
+    assert result.report.output["branch"] == BRANCH
+    assert [lines(remote, BRANCH)[at] for at in (2, 11)] == ["theirs, and first was here", "theirs, too"]
+
+
+@pytest.mark.parametrize("when", ["before the landing", "between", "under a commit of the plan"])
+def test_a_persons_commit_on_a_delivered_branch_is_never_overwritten(
+    when: str, land: Land, planner: Planner, remote: Repo, tmp_path: Path, delivered: str
+) -> None:
+    move(remote, 9, "theirs")
+    asked, theirs = again(delivered), ""
+    if when == "under a commit of the plan":
+        remote.commit_on(BRANCH, "by_hand.py", "1\n", "By hand")
+        theirs = remote.commit_on(BRANCH, "more.py", "1\n", MESSAGE.format(plan=BEFORE, step="more"))
+        asked = again(theirs)
+    if when == "before the landing":
+        theirs = remote.commit_on(BRANCH, "by_hand.py", "1\n", "By hand")
+
+    result = land(**asked)
+
+    if when == "between":
+        theirs = remote.commit_on(BRANCH, "by_hand.py", "1\n", "By hand")
+        result = redeliver(planner, remote, tmp_path, told(result), asked)
+    assert result.failure
+    assert remote.git("rev-parse", BRANCH) == theirs
