@@ -16,7 +16,17 @@ from schemas.goal import Goal
 from schemas.step import PlannedStep
 from schemas.stored.features import WHOLE_PLAN
 from tasks.base.policy import Policy
-from tasks.plan.file_claims import MARK, REVIEW, WAITS, FileClaims, last_of, mark_of_same, plans_of
+from tasks.plan.file_claims import (
+    JUST_MERGED,
+    MARK,
+    REVIEW,
+    WAITS,
+    FileClaims,
+    just_merged,
+    last_of,
+    mark_of_same,
+    plans_of,
+)
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.claiming import keep_waiting, put
 from tasks.policy.pipeline import OPENED, REFUSE_DRAFT, SEED, Feature
@@ -50,14 +60,20 @@ def asked_for(goal: Goal) -> tuple[str, ...]:
     """Return the claims to read for a goal in addition to files, also that of a full repository."""
     delivery = goal.delivery
     delivers = delivery is not None and (delivery.push or delivery.pull_request) and not delivery.onto
-    return (*marks_of(goal), REVIEW) if delivers and goal.context.repo else ()
+    return (*compared(goal), REVIEW) if delivers and goal.context.repo else ()
+
+
+def compared(goal: Goal) -> tuple[str, ...]:
+    """Return the claims of duplicates of a goal, and of changes for the same sentence that were merged within a day."""
+    marks = marks_of(goal)  # failing tests may fail for another reason after a merge
+    return marks if goal.context.failing_tests else (*marks, *map(just_merged, marks))
 
 
 def found(goal: Goal, claims: FileClaims | None) -> tuple[str, str] | None:
     """Return the words for the equal part, and the plan before that has it; None if there is none."""
-    for mark in marks_of(goal) if claims else ():
+    for mark in compared(goal) if claims else ():
         if claims and (plans := plans_of(claims.of(mark))):
-            return mark.removeprefix(MARK).partition("/")[0], plans[0]
+            return mark.removeprefix(JUST_MERGED).removeprefix(MARK).partition("/")[0], plans[0]
     return None
 
 
@@ -87,9 +103,14 @@ def adopt(goal: Goal, policy: Policy, claims: FileClaims | None) -> tuple[str, s
     return f"{plan_id} is about {what}", plan_id
 
 
+def is_settled(goal: Goal, policy: Policy, claims: FileClaims | None) -> bool:
+    """Whether a goal gets no plan, since another plan does the same and its policy refuses or adopts."""
+    return bool(refuse(goal, policy, claims) or adopt(goal, policy, claims))
+
+
 def keep_marks(plan_seed: PlanSeed, goal: Goal, _: Draft) -> PlanSeed:
     """Keep the claims of a plan in addition to its files."""
-    asked = asked_for(goal)
+    asked = tuple(each for each in asked_for(goal) if not each.startswith(JUST_MERGED))
     is_allowed = asked_of(goal, plan_seed.policy) is Duplicates.ALLOW
     return replace(plan_seed, same=tuple(each for each in asked if each == REVIEW) if is_allowed else asked)
 

@@ -23,6 +23,7 @@ WITHIN = "*"  # after a folder: also read the claims inside of it
 LEFT_OUT = "+"
 MARK = "//"  # begins what plans claim that is no file: `mark_of_same`
 REVIEW = MARK + "the review of an open change"  # claimed by one of them while the repository takes no new work
+JUST_MERGED = MARK + "just merged: "  # begins the marks that a merged change keeps for a day
 WAITING = "waiting for "  # prefix of the sentence of `tell_wait`
 MOST_PLANS = 5  # reported for one file
 COUNTER = ""  # key next to the files of a repository: counts the changes of waits
@@ -73,6 +74,11 @@ def overlapping(claimed: Sequence[str], others: Iterable[str]) -> list[str]:
 def tell_wait(file: str, plan_id: str) -> str:
     """Return the sentence about the file and the plan that a plan or a step waits for."""
     return f"{WAITING}{file.removeprefix(MARK).partition('/')[0] if file.startswith(MARK) else file}: {plan_id}"
+
+
+def just_merged(mark: str) -> str:
+    """Return the claim of a merged change that had `mark` while it was open."""
+    return JUST_MERGED + mark.removeprefix(MARK)
 
 
 def mark_of_same(what: str, of: object) -> str:

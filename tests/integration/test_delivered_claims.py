@@ -101,6 +101,30 @@ def test_a_policy_refuses_a_second_goal_about_the_same_tests_or_adopts_the_first
     assert told.partition(".")[0] == f"{first} is about the same failing tests"
 
 
+@pytest.mark.parametrize("choice", ["refuse", "adopt", "wait"])
+def test_a_goal_that_was_just_merged_is_a_duplicate_for_a_day_and_nothing_waits_for_it(
+    choice: str, begin: Begin
+) -> None:
+    life = begin("github")
+    policies.apply(life.here.client, f'format = 1\n[repository."acme/shop"]\nduplicates = "{choice}"\n'.encode(), "ada")
+    life.forge.state, life.forge.at = "merged", datetime.now(UTC).isoformat(timespec="seconds")
+    life.happens()
+    life.look()  # the next one changes nothing
+    about = {"goal": "fix  the Total", "allowed_files": ["src/app.py"]}
+
+    at_once = begin_plan(life, "ci-2", **about)
+
+    verdicts = {"refuse": "REJECTED", "adopt": "NOTHING_TO_DO", "wait": "PLANNED"}
+    said = queries.goal(life.here.client, "ci-2", "acme")
+    assert said
+    assert (said.verdict, said.same_as) == (verdicts[choice], life.plan_id if choice == "adopt" else None)
+    assert (at_once in at_work(life)) == (choice == "wait")
+    if choice != "wait":
+        life.redis.zadd("planner:{0}:claims:kept", {life.plan_id: 1})  # a day later
+        life.look()
+        assert begin_plan(life, "ci-3", **about) in at_work(life)
+
+
 def test_a_person_who_is_asked_about_a_conflict_sees_both_sides(begin: Begin) -> None:
     life = begin("github")
     second = begin_plan(life, "ci-2", goal="Round it", allowed_files=["src/b.py"], approvals=["HIGH"])

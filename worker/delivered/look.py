@@ -254,7 +254,9 @@ class Looks:
     def _release(self, change: DeliveredChange) -> None:
         """Give back the files that the plans of a change keep."""
         for plan_id in change.plans:
-            file_claims.release(self.client, Partition(partition_of(plan_id, self.partitions)), plan_id)
+            partition = Partition(partition_of(plan_id, self.partitions))
+            is_merged = plan_id == change.plan_id and change.state is DeliveryState.MERGED
+            file_claims.release(self.client, partition, plan_id, is_merged=is_merged)
 
     def _hold_new_work(self, change: DeliveredChange, most: int | None, now: int) -> None:
         """Have the repository take no new work while it has so many open changes; not for None."""

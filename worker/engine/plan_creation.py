@@ -205,8 +205,8 @@ class PlanCreation:
 
         Returns None if its plan needs more than one commit: `create` handles those.
         """
-        is_adopted = duplicates.adopt(goal, plan_seed.policy, plan_seed.claims)
-        if goal.kind is not GoalKind.TASK or goal.callback or is_adopted:
+        is_same = duplicates.is_settled(goal, plan_seed.policy, plan_seed.claims)
+        if goal.kind is not GoalKind.TASK or goal.callback or is_same:
             return None
         setting = self.consulting.setting(goal)
         if isinstance(setting, Rejected):
@@ -284,7 +284,7 @@ class PlanCreation:
 
     def _same(self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal) -> GoalResult | None:
         """Return the result of a duplicate that is not planned; None of any other goal."""
-        marks = duplicates.marks_of(goal)
+        marks = duplicates.compared(goal)
         claims = self._claims(context.partition, goal, marks) if marks and plan_seed.version == 0 else None
         if refused := duplicates.refuse(goal, plan_seed.policy, claims):
             return self._keep(context, plan_seed, goal, refused)

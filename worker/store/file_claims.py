@@ -17,6 +17,7 @@ from tasks.plan.snapshot import NOTE
 from worker.store import functions
 from worker.store.keys import Partition
 
+JUST_MERGED_MS = 86_400_000
 OVERLAPS = NOTE + overlaps.NOTE  # the field of a plan's steps with its overlaps
 
 
@@ -45,9 +46,13 @@ def read_call(partition: Partition, ask: ClaimsAsk, plan_id: str = "") -> tuple[
     return ("FCALL", functions.READ_CLAIMS, len(keys), *keys, plan_id, int(ask.deep), *ask.files)
 
 
-def release(client: Redis, partition: Partition, plan_id: str) -> None:
-    """Give back the files that a plan keeps after its end, as its change is merged or closed."""
-    functions.call_or_load(client, "FCALL", functions.RELEASE_CLAIMS, 1, partition.timers, plan_id)
+def release(client: Redis, partition: Partition, plan_id: str, *, is_merged: bool = False) -> None:
+    """Give back the files that a plan keeps after its end, as its change is merged or closed.
+
+    A merged change keeps the claim on its goal for JUST_MERGED_MS, under another name.
+    """
+    window = JUST_MERGED_MS if is_merged else 0
+    functions.call_or_load(client, "FCALL", functions.RELEASE_CLAIMS, 1, partition.timers, plan_id, window)
 
 
 def set_claim(client: Redis, partition: Partition, repository: tuple[str, str], mark: str, plan_id: str) -> None:

@@ -10,6 +10,8 @@ local ENDS = {COMPLETED = true, HALTED = true, REJECTED = true}
 local KEPT_MS = 14 * 86400000 -- for which a delivered change keeps its files, unless it is merged or closed before
 local KEPT_AT_ONCE = 8
 local MARK = '//' -- begins a claim that is no file: tasks/features/duplicates.py
+local REVIEW = '//the review of an open change'
+local JUST_MERGED = '//just merged: '
 local WHOLE, FIRST = '=', '^'    -- where a claim goes: instead of all on the file; where it is, before all others
 
 local function claims_beside(timers)
@@ -236,11 +238,28 @@ local function forget(keys, args)
   return 1
 end
 
--- KEYS 1 timers | ARGV 1 plan id
+-- KEYS 1 timers | ARGV 1 plan id, 2 ms for which a merged change keeps the marks of its goal under another name, or 0
 -- Gives back what a plan keeps after its end, as its change is merged or closed. Returns the number of files
 local function release_claims(keys, args)
-  if not redis.call('ZSCORE', claims_beside(keys[1]) .. ':kept', args[1]) then return 0 end
-  return release_kept(keys[1], args[1], now_ms())
+  local claims, id, window, now = claims_beside(keys[1]), args[1], tonumber(args[2]), now_ms()
+  if not redis.call('ZSCORE', claims .. ':kept', id) then return 0 end
+  local key, files = files_of(claims, id)
+  local marks, is_merged = {}, false
+  for _, file in ipairs(files) do
+    if string.sub(file, 1, #JUST_MERGED) == JUST_MERGED then
+      is_merged = true
+    elseif string.sub(file, 1, 2) == MARK and file ~= REVIEW then
+      marks[#marks + 1] = JUST_MERGED .. string.sub(file, 3)
+    end
+  end
+  if window > 0 and is_merged and keeps_files(claims, id, now) then return 0 end
+  local count = release_kept(keys[1], id, now)
+  if window > 0 and #marks > 0 then
+    for _, mark in ipairs(marks) do redis.call('HSET', key, mark, id) end
+    redis.call('HSET', claims, id, string.sub(key, #claims + 2) .. '\n' .. table.concat(marks, '\n'))
+    redis.call('ZADD', claims .. ':kept', now + window, id)
+  end
+  return count
 end
 
 -- KEYS 1 timers | ARGV 1 repository, 2 a claim that is no file, 3 the plan that has it from now on, '' for none
