@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import pytest
 import typer.main
 import typer.testing
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -52,7 +52,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-settings.register_profile("any machine", deadline=None)  # a busy one takes its time
+# A busy machine takes its time. `--hypothesis-profile many` is for a change of what a property is about.
+settings.register_profile("any machine", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("many", settings.get_profile("any machine"), max_examples=500)
 settings.load_profile("any machine")
 
 

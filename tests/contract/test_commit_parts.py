@@ -228,7 +228,7 @@ def damages(part: Part) -> st.SearchStrategy[Damage]:
 def test_a_damaged_part_refuses_its_plan_alone_before_anything_of_it_is_written(
     real: Real, neighbours: Any, part: Part
 ) -> None:
-    @settings(max_examples=20, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=10, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
     @given(damages(part))
     def damaged(damage: Damage) -> None:
         how, more = damage

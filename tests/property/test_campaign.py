@@ -180,7 +180,7 @@ def _outcome(step_id: str, number: int, data: st.DataObject) -> Any:
 
 
 @given(GOALS, SETTINGS, st.data())
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_a_campaign_always_ends_and_never_leaves_its_files(goal: Goal, setting: Setting, data: st.DataObject) -> None:
     answer = goals.plan(goal, CATALOGUE, setting)
     note(f"{answer}")

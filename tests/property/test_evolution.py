@@ -102,7 +102,6 @@ def test_any_history_is_told_in_order_and_counts_add_up(
 
 
 @given(OUTPUTS, st.sampled_from(ValidationMode))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_answer_is_read(output: Any, mode: ValidationMode) -> None:
     request = PlanningAgentRequest.model_validate({"base": {"commit_hash": "b"}, "goal": "Faster"})
 
@@ -116,7 +115,6 @@ def test_any_answer_is_read(output: Any, mode: ValidationMode) -> None:
 
 
 @given(st.one_of(JSON, PLANS))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_schema_and_the_model_agree(output: Any) -> None:
     try:
         PlanningOutput.model_validate(output)
@@ -155,7 +153,6 @@ def what_is_not_refused_unfolds(output: Any, mode: str) -> None:
 
 
 @given(OUTPUTS)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_answer_to_the_search_for_files_is_read(output: Any) -> None:
     files = [*FILES, *(f"src/m{number}.py" for number in range(9))]
     drafting = grown(a_goal("strict", files=files))
@@ -176,7 +173,6 @@ def test_any_answer_to_the_search_for_files_is_read(output: Any) -> None:
     st.integers(0, 4),
 )
 @example([Drafted({"a": -(2**63) - 1})], "strict", 2)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_drafter_is_asked_until_there_is_a_plan_and_no_longer(said: list[Drafted], mode: str, attempts: int) -> None:
     setting = Setting(drafter="http", drafted=tuple(said), options={"max_attempts": attempts})
 

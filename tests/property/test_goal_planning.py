@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -28,7 +28,6 @@ def goal_of(raw: dict[str, Any]) -> Goal | None:
 
 
 @given(GOALS)
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_goal_gives_a_plan_that_validates_or_a_rejection_with_reasons(raw: dict[str, Any]) -> None:
     goal = goal_of(raw)
     if goal is None:
@@ -60,7 +59,6 @@ test_a_plan_is_made_of_any_files_of_a_project, test_a_plan_is_made_of_any_files_
 
 
 @given(COMMANDS)
-@settings(max_examples=500, deadline=None)
 def test_what_the_catalogue_accepts_is_read_back_from_its_own_text(command: str) -> None:
     try:
         tool = CATALOGUE.match(command)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from schemas import codec
@@ -64,7 +64,6 @@ def patches(draw: st.DrawFn) -> list[PlannedStep]:
 DOING = st.tuples(st.integers(0, 3), mostly(SUCCESS, SAID, times=19), FIGURES)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     steps=mostly(patches(), drafts(), times=2),
     limits=mostly(st.builds(dict, max_parallel=st.integers(1, 4)), LIMITS, times=3),

@@ -354,6 +354,6 @@ class AnyPlan(RuleBasedStateMachine):
 
 
 AnyPlan.TestCase.settings = settings(
-    max_examples=80, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=50, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestAnyPlan = AnyPlan.TestCase

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schemas.step import PlannedStep
@@ -90,7 +90,6 @@ BORN = st.one_of(
     ],
     born={},
 )
-@settings(max_examples=250, deadline=None)
 @given(steps=drafts(), limits=LIMITS, approvals=APPROVALS, day_tokens=DAY_TOKENS, doings=DOINGS, born=BORN)
 def test_the_log_folded_again_gives_the_same_plan(
     steps: list[PlannedStep],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.step import PlannedStep
@@ -30,7 +30,6 @@ def made() -> Running:
     return Running(*steps, base_sha="9f1c2d4", failing=TESTS[:1])
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(SAID, max_size=14))
 def test_the_log_folded_again_gives_the_same_plan(said: list[dict[str, Any]]) -> None:
     plan = made()
@@ -68,7 +67,6 @@ def made_with_checks() -> Running:
     return Running(patch("a"), patch("b", "a"), base_sha="9f1c2d4")
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(FOUND, max_size=12))
 def test_no_patch_loses_the_verification_that_somebody_asked_for(said: list[dict[str, Any]]) -> None:
     plan = made_with_checks()

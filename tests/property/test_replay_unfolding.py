@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.step import PlannedStep
@@ -68,7 +68,6 @@ STRATEGY = Script(
 )
 
 
-@settings(max_examples=250, deadline=None)
 @given(steps=drafts(), limits=LIMITS, day_tokens=DAY_TOKENS, doings=DOINGS)
 def test_the_log_of_a_plan_that_unfolds_gives_the_same_plan(
     steps: list[PlannedStep], limits: dict[str, Any], day_tokens: int | None, doings: list[Any]

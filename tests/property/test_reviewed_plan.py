@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schemas.kinds.reviewed_plan_answers import ENTITIES
@@ -251,7 +251,6 @@ def opened(row: str) -> Play:
     return run(begin(a_goal()), until=row)
 
 
-@settings(max_examples=400, deadline=None)
 @given(row=st.sampled_from(ROWS), output=OUTPUTS)
 @example("plan-design-execute", named({"id": []}))
 @example("plan-design-execute", named({"id": {"DL-001": 1}}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from schemas import codec
@@ -45,7 +45,6 @@ GOALS = st.lists(st.sampled_from(sorted(FIELDS)), max_size=3, unique=True).flatm
 )
 
 
-@settings(deadline=None, max_examples=400)
 @given(GOALS)
 def test_what_a_door_takes_is_what_the_planner_reads(body: dict[str, Any]) -> None:
     entry = StreamEntry("", b"", {b"data": codec.dumps(body)})

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import codec
@@ -72,7 +72,6 @@ def known() -> SourcesFile:
         return webhooks.sources(Path(folder), text)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.dictionaries(NAMES, VALUES, max_size=8),
     st.fixed_dictionaries({"a": TEXTS, "b": st.just(SHA) | TEXTS, "c": TEXTS}),

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.base import FailureCategory as C
@@ -82,7 +82,6 @@ FAILURES = st.lists(
 )
 
 
-@settings(max_examples=150)
 @given(FAILURES, st.sampled_from((a_patch(), a_patch(guidance="x" * 999), a_check("a"))), st.booleans())
 def test_no_spec_after_a_judged_failure_is_the_one_before_it(failures: Any, step: Any, splits: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:

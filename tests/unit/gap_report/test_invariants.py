@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import codec
@@ -86,7 +86,6 @@ def goals(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=300, deadline=None)
 @given(body=goals(), output=outputs, recalled=st.integers(0, 5))
 def test_every_plan_is_governed(body: dict[str, Any], output: Any, recalled: int) -> None:
     goal = Goal.model_validate(body)
