@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from schemas.error_codes import SECTIONS
+from tests.tools.cli_reference import commands_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 ERRORS = """# Error codes
@@ -28,7 +29,7 @@ def _sections() -> Iterator[str]:
             yield f"### `{code}`\n\n{entry.cause}\n\nSolution: {entry.cure}\n"
 
 
-PAGES = {"errors.md": errors_page}
+PAGES = {"errors.md": errors_page, "cli.md": commands_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -162,7 +162,8 @@ def test_the_commands_of_the_contributors_page_are_there() -> None:
 
 
 def test_the_architecture_names_files_that_are_there() -> None:
-    page = re.sub(r"```.*?```", "", (DOCS / "architecture.md").read_text(), flags=re.DOTALL)
+    pages = "\n".join((DOCS / name).read_text() for name in ("architecture.md", "where-to-add.md"))
+    page = re.sub(r"```.*?```", "", pages, flags=re.DOTALL)
     named = {word for word in quoted(page) if re.fullmatch(r"[a-z_]+(/[a-z_]+)*(/|\.py|\.md|\.lua|\.yaml)", word)}
     roots = (ROOT, ROOT / "tasks", ROOT / "worker", ROOT / "tasks/strategies/campaign")
 
