@@ -21,6 +21,10 @@ CODES: Mapping[str, ErrorCode] = {
         "The gateway of `planner up` stopped.",
         "Read its log, correct the cause, then start again.",
     ),
+    "no_verification": ErrorCode(
+        "The landing of this plan verified nothing, so it cannot be landed again.",
+        "Send the goal again with `planner submit`, with a verification such as `--test-command`.",
+    ),
     "goal_not_kept": ErrorCode(
         "The planner no longer stores the goal of this plan.",
         "Send the goal again with `planner submit`.",
