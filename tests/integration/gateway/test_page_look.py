@@ -28,6 +28,7 @@ MOST_SHIFT = 0.1  # of the layout: what the web's vitals call good
 ZONE = ZoneInfo("Europe/Berlin")  # of a tab
 
 LINES = """() => [...document.querySelectorAll("main :is(p, dd, li, summary)")]
+  .filter((each) => each.checkVisibility())
   .filter((each) => !each.querySelector("p, dd, li, pre, table") && !each.closest(".log, table"))
   .map((each) => {
     const text = document.createRange();

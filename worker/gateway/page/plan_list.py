@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Literal, NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -47,13 +46,6 @@ PACES = {  # s from one list to the next, by an event's type or its first word
     "budget": FIGURES_S,
 }
 AIMED = {"state", "rule", "waiting", "since", "until", "id_prefix", "cursor"}  # filters without waiting plans on top
-
-
-def took(plan: PlanSummary) -> int | None:
-    """Return the seconds from the creation of a plan to its end; None while it runs."""
-    if not plan.ended_at:
-        return None
-    return int((datetime.fromisoformat(plan.ended_at) - datetime.fromisoformat(plan.created_at)).total_seconds())
 
 
 SORTS = {  # by the columns of the list; those of TEXTS go from A to Z
@@ -185,7 +177,6 @@ class Listing:
             texts=TEXTS,
             changes=CHANGES,
             stills=STILLS,
-            took=took,
             of_tenants=self.sight.tenant is None,
             most_ranked=MOST_RANKED,
             most_at_work=MOST_AT_WORK,

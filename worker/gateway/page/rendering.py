@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -81,6 +82,13 @@ def scarce(plan: PlanSummary) -> Iterator[tuple[str, BudgetLine]]:
             yield name.removesuffix("_s").replace("_", " "), line
 
 
+def took(plan: PlanSummary) -> int | None:
+    """Return the seconds from the creation of a plan to its end; None while it runs."""
+    if not plan.ended_at:
+        return None
+    return int((datetime.fromisoformat(plan.ended_at) - datetime.fromisoformat(plan.created_at)).total_seconds())
+
+
 def asked_of(question: str) -> str:
     """Return a question without its hint for answers at a terminal."""
     return question.partition(" Then: planner ")[0]
@@ -120,6 +128,7 @@ def _environment() -> Environment:
         "span": span,
         "step_mark": lambda state, told="": look_of(state, told)[0],
         "told_state": told_state,
+        "took": took,
     }
     return made
 
