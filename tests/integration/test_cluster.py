@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -24,8 +25,12 @@ from schemas.stored import StepStatus
 from tests.bench import fleet
 from tests.conftest import RunningWorker, running_worker, wait_until
 from tests.support.cluster import Cluster
+from tests.support.event_reading import tell
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.http_fleet import HttpFleet
+from worker.gateway import event_hub
+from worker.gateway.event_hub import EventHub, Subscription
+from worker.gateway.event_streams import Event
 from worker.host import embedded_server
 from worker.process.launch import worker_command
 from worker.store import queries
@@ -236,6 +241,40 @@ def made_elsewhere(site: Site, dead: Any, first: int, count: int) -> bool:
         if found.verdict != "PLANNED" and site.cluster.master_of(home(found.plan_id).plans) is not dead:
             return False
     return True
+
+
+def test_events_come_from_servers_that_are_there(tmp_path: Path) -> None:
+    with Cluster(tmp_path / "cluster", replicas=False) as cluster, cluster.client() as redis:
+        dead = cluster.master_of(Partition(0).events)
+        other = next(number for number in range(PARTITIONS) if cluster.master_of(Partition(number).events) is not dead)
+
+        async def run() -> None:
+            hub = EventHub(cluster.url, PARTITIONS)
+            try:
+                async with hub.subscribe() as every:
+                    tell(redis, "plan.ready", partition=0)
+                    assert await what(every) == "plan.ready"
+                    dead.kill()
+                    for _ in range(5):  # the hub looks at all servers meanwhile
+                        await asyncio.sleep(event_hub.LOOK_S / 2)
+                        tell(redis, "step.ready", partition=other)
+                        assert await what(every) == "step.ready"
+                    dead.start()
+                    await asyncio.to_thread(cluster.wait_for_slots)
+                    tell(redis, "plan.done", partition=0)
+                    assert await what(every) == "plan.done"
+            finally:
+                hub.end()
+                await asyncio.to_thread(hub.join)
+
+        asyncio.run(run())
+
+
+async def what(events: Subscription) -> str:
+    """Return the next event or gap."""
+    item = await events.next(60)
+    assert item
+    return item.what if isinstance(item, Event) else item.reason
 
 
 def test_a_start_with_a_wrong_address_says_the_right_one(cluster: Cluster) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as TookTooLong
 
 from worker.gateway.event_position import Position, entry_of, place_of
 from worker.gateway.event_streams import Event, Gap, decoded, ends_of, epoch_of, partitions_of, resume
@@ -232,8 +233,7 @@ class EventHub:
         while not self._ending.is_set():
             if time.monotonic() - looked >= LOOK_S:
                 looked = time.monotonic()
-                is_first, gap = self._read is None, self._look(client)
-                self._outage.ends("hub")
+                is_first, gap = self._read is None, self._look_or_go_on(client)
                 if gap or is_first:
                     self._send([gap] if gap else [], loop)
             if events := self._next(client):
@@ -249,6 +249,18 @@ class EventHub:
             loop.call_soon_threadsafe(self._hand_out, items, position)
         except RuntimeError:  # the loop is closed
             self._ending.set()
+
+    def _look_or_go_on(self, client: Redis) -> Gap | None:
+        """Return a gap as `_look` does; None if a server of a cluster is away: events of the others go on."""
+        try:
+            gap = self._look(client)
+        except (NoConnection, TookTooLong) as error:
+            if self._read is None or not clients.has_several(client):
+                raise
+            self._outage.begins("hub", error)
+            return None
+        self._outage.ends("hub")
+        return gap
 
     def _look(self, client: Redis) -> Gap | None:
         """Return a gap if the next events do not follow the events that were read, else None."""
