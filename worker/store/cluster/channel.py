@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis.backoff import NoBackoff
 from redis.connection import Connection
-from redis.exceptions import ClusterCrossSlotError, RedisError
+from redis.exceptions import ClusterCrossSlotError, ClusterDownError, RedisError
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as TookTooLong
 from redis.retry import Retry
@@ -54,6 +54,7 @@ class Channel:
         self._unread: dict[Address, int] = {}
         self._lost: dict[Address, Exception] = {}
         self._owed: deque[Owed] = deque()
+        self._watched: Address | None = None  # the server that a WATCH was sent to
 
     # sending
 
@@ -81,7 +82,10 @@ class Channel:
         slots = {at for at in map(commands.one_slot, words) if at is not None}
         if len(slots) > 1:
             raise ClusterCrossSlotError("CROSSSLOT The keys of a transaction are in several slots.")
-        address = self._topology.of(slots.pop()) if slots else self._topology.any()
+        address = self._topology.of(slots.pop()) if slots else self._watched or self._topology.any()
+        if self._watched not in (None, address):
+            raise SlotMoved("The slot of a transaction has moved since its keys are watched.")
+        self._watched = None
         self._owed.extend(Owed((address,)) for _ in words)
         return {address: [commands.guarded(command) for command in words]}
 
@@ -107,11 +111,16 @@ class Channel:
         if divided := commands.divide(command):
             return self._divided(command, divided)
         at = commands.one_slot(command)
-        address = self._topology.of(at) if at is not None else self._held() or near or self._topology.any()
+        if at is not None:
+            address = self._topology.of(at)
+        else:
+            address = self._watched or self._held() or near or self._topology.any()
+        if command[0] in ("WATCH", "UNWATCH"):
+            self._watched = address if command[0] == "WATCH" else None
         return Owed((address,)), [(address, command)]
 
     def _held(self) -> Address | None:
-        """Return the server of the only connection, for commands about it such as UNWATCH."""
+        """Return the server of the only connection, for commands about it."""
         return next(iter(self._lines)) if len(self._lines) == 1 else None
 
     def _divided(self, command: Command, divided: Divided) -> tuple[Owed, list[tuple[Address, Command]]]:
@@ -179,6 +188,8 @@ class Channel:
         try:
             return self._lines[address].read_response()
         except MOVING as error:
+            if isinstance(error, ClusterDownError):
+                self._topology.lose(address)  # it may lack the others, whose slots are newer
             self._topology.doubt(has_moved=True)
             raise SlotMoved(f"{address.host}:{address.port}: {type(error).__name__}: {error}") from error
         except LOST as error:
@@ -208,10 +219,11 @@ class Channel:
         return False
 
     def disconnect(self, *_: Any) -> None:
-        """Close the connections that owe replies, or are lost."""
+        """Close the connections that owe replies, are lost, or watch keys."""
         for address, line in self._lines.items():
-            if self._unread.get(address) or address in self._lost:
+            if self._unread.get(address) or address in self._lost or address == self._watched:
                 line.disconnect()
+        self._watched = None
         self._owed.clear()
         self._unread.clear()
         self._lost.clear()

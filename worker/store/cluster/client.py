@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,7 +28,6 @@ class ClusterPool:
         self._note_connection = note_connection
         self._pools: dict[Address, ConnectionPool] = {}
         self._lock = threading.Lock()
-        self._pid = os.getpid()
         self._version = self.topology.version
 
     def get_connection(self, *_: Any, **__: Any) -> Channel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from binascii import crc_hqx
@@ -91,16 +92,18 @@ class Topology:
 
         While one thread asks, the others go on with the slots that are known.
         """
-        if not self._is_old or (self.version and time.monotonic() - self._asked < AGAIN_S):
+        if self.version and (not self._is_old or time.monotonic() - self._asked < AGAIN_S):
             return
         if not self._lock.acquire(blocking=not self.version):
             return
         try:
             if self._is_old:
                 self._asked = time.monotonic()
-                found = self._ask()
-                self._is_old = False
-                self._take(found)
+                self._is_old = False  # a doubt during the question is about its answer
+                self._take(self._ask())
+        except BaseException:
+            self._is_old = True
+            raise
         finally:
             self._lock.release()
 
@@ -152,3 +155,6 @@ class Topology:
 def topology(url: str) -> Topology:
     """Return the one topology of a cluster in this process."""
     return Topology(url)
+
+
+os.register_at_fork(after_in_child=topology.cache_clear)  # a thread of the parent may hold the lock of one
