@@ -59,6 +59,8 @@ class Landing:
         target = repository.read(f"{HEADS}{name}")
         if target is None:
             raise Refused(f"the remote has no branch {name} any more")
+        if asked.again:
+            begin, commits = _without_those_of(git, target, begin, commits)
         if is_added and target != begin:
             raise Refused(f"the branch {name} is at {target[:SHOWN]}, and the changes begin at {begin[:SHOWN]}")
         made = Replay(target, tip, tuple(commits), ()) if target == begin else replay(git, begin, commits, target)
@@ -157,9 +159,22 @@ def _cut(sides: Iterable[tuple[bytes, str, str]]) -> list[dict[str, str]]:
 def _commits(repository: SharedRepository, spec: Spec, tip: str, asked: DeliveryInput) -> list[history.PlanCommit]:
     """Return the accepted commits, the oldest first; with those before them if a branch lands again."""
     if asked.again:
-        return history.walk_of_any(repository.git, tip)[::-1]
+        found = history.walk_of_any(repository.git, tip)[::-1]  # those before the delivered plan's are the target's
+        first = (at for at, each in enumerate(found) if asked.onto and history.is_of(each, asked.onto))
+        return found[next(first, 0) :]
     listed = history.walk(repository.git, spec.plan_id, tip, len(asked.accepted) + 1)
     return list(listed)[::-1]
+
+
+def _without_those_of(
+    git: Git, target: str, begin: str, commits: list[history.PlanCommit]
+) -> tuple[str, list[history.PlanCommit]]:
+    """Return where the commits begin that `target` lacks, and these: it has other plans' commits, too."""
+    shared = git.line("merge-base", target, commits[-1].commit, ok=(0, 1))
+    for number, each in enumerate(commits, 1):
+        if each.commit == shared:
+            return shared, commits[number:]
+    return begin, commits
 
 
 def _commit(git: Git, made: history.PlanCommit) -> dict[str, Any]:

@@ -387,3 +387,26 @@ def test_a_persons_commit_on_a_delivered_branch_is_never_overwritten(
         result = redeliver(planner, remote, tmp_path, told(result), asked)
     assert result.failure
     assert remote.git("rev-parse", BRANCH) == theirs
+
+
+@pytest.mark.parametrize("step", ["first", None])
+def test_commits_of_other_plans_that_the_target_has_are_not_those_of_a_delivered_branch(
+    step: str | None, land: Land, remote: Repo, delivered: str
+) -> None:
+    """They were merged one by one, so they name their plans; without a `step` the branch has another plan's commit."""
+    other = "plan_3c-0199aaaabbbbccccddddeeeeffff2222"
+    remote.git("update-ref", "-d", f"refs/heads/{BRANCH}")
+    for at, text in enumerate(("1\n", "2\n")):
+        remote.commit_on("main", "theirs.txt", text, MESSAGE.format(plan=other, step=f"theirs-{at}"))
+    remote.git("branch", BRANCH, "main")
+    begin = remote.git("rev-parse", "main")
+    message = MESSAGE.format(plan=BEFORE if step else other, step=step)
+    head = remote.commit_on(BRANCH, "lines.txt", remote.git("show", f"{delivered}:lines.txt") + "\n", message)
+    remote.commit_on("main", "theirs.txt", "3\n", MESSAGE.format(plan=other, step="theirs-3"))
+
+    found = told(land(**again(head)))
+
+    assert found["conflicts"] == []
+    assert remote.git("rev-list", "--count", f"main..{found['result_sha']}") == "1"
+    assert [each.partition(" ")[2] for each in found["between"]] == ["Do it"]
+    assert remote.git("rev-parse", f"{head}^") == begin
