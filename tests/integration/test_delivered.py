@@ -187,6 +187,16 @@ def test_a_branch_that_is_behind_lands_again_where_the_source_asks_for_that(sche
     assert [each.why for each in life.view.follow_ups] == ["target"]
 
 
+def test_a_change_is_followed_where_the_forge_does_not_say_how_it_relates_to_its_target(begin: Begin) -> None:
+    life = begin("github", compares=False)
+    life.forge.checks[life.forge.head] = "failure"
+
+    life.look()
+
+    assert life.view.state is DeliveryState.CHECKS_RED
+    assert [each.why for each in life.view.follow_ups] == ["checks"]
+
+
 def test_a_source_that_never_lands_again_does_not_ask_for_conflicts(begin: Begin) -> None:
     life = begin("github", more=f'{DELIVERED}land_again = "no"\n', has_conflict=True)
     life.look()

@@ -41,6 +41,7 @@ class LifeServer(ForgeServer):
     is_draft: bool = False
     has_conflict: bool = False  # with main
     behind: int = 0  # commits of main that the branch lacks
+    compares: bool = True  # else its token may not compare commits
     checks: dict[str, str] = field(default_factory=dict)  # commit -> success, failure; else they run
     threads: list[Thread] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
@@ -83,7 +84,7 @@ class LifeServer(ForgeServer):
         if path == "/pulls/7":
             return 200, self._pull() | {"mergeable": not self.has_conflict}
         if path.startswith("/compare/main..."):
-            return 200, {"behind_by": self.behind}
+            return (200, {"behind_by": self.behind}) if self.compares else (403, {"message": "Resource not accessible"})
         if method == "POST" and path.startswith("/pulls/7/comments/"):
             return self._replied(int(path.split("/")[4]), body)
         if path == "/issues/7/comments":

@@ -35,7 +35,7 @@ from tasks.delivered.decide import (
     is_stale,
     next_look,
 )
-from tasks.delivered.seen import Stale
+from tasks.delivered.seen import SeenChange, Stale
 from tasks.memory.flaky_tests import recall
 from tasks.plan.file_claims import REVIEW
 from tasks.toolchain.catalogue import split_commands
@@ -120,7 +120,7 @@ class Looks:
         if has_news(change, seen, now) and terms.acts:
             seen = replace(seen, failure=reader.failure(seen))
         if terms.acts and seen.is_open and terms.lands_if is not Stale.NO and not change.handed_over:
-            seen = replace(seen, stale=reader.stale(seen))
+            seen = replace(seen, stale=_stale(reader, seen))
         ends, flaky, version = self._ends(change), self._flaky(change, now), kept.version
         may_land = is_stale(change, seen, terms) and delivered_changes.take_turn(self.client, change)
         found = decide(change, seen, ends, flaky, terms, now, may_land)
@@ -299,6 +299,15 @@ def _terms(source: Source, allowed: Delivered) -> Terms:
         allowed.land_again,
         allowed.land_rounds,
     )
+
+
+def _stale(reader: ChangeReader, seen: SeenChange) -> Stale:
+    """Return how an open change relates to its target; NO if the forge refuses that, for the look goes on without it."""
+    try:
+        return reader.stale(seen)
+    except ForgeRefuses as error:
+        log.warning("target not compared", extra={"number": seen.number, "reason": str(error)})
+        return Stale.NO
 
 
 def _due(change: DeliveredChange, terms: Terms) -> list[Act]:
