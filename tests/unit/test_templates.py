@@ -12,6 +12,7 @@ from tasks.handlers.goals import plan
 from tasks.rules.permission import limits_of_files
 from tasks.rules.risk import RISK
 from tasks.rules.strategy import Draft, Rejected
+from tasks.strategies.drafting.repeats import only_repeats
 from tasks.strategies.task.goal_type import GoalType
 from tasks.strategies.task.steps import REVIEWED, VERIFIED
 from tasks.strategies.task.templates import TEMPLATES
@@ -173,6 +174,15 @@ def test_a_step_that_only_repeats_what_the_change_before_it_showed_is_left_out(
 
     assert [step.step_id for step in steps] == left
     assert steps[0].verify_tools
+
+
+@pytest.mark.parametrize(("asked", "done", "repeats"), [(True, True, True), (True, False, False), (False, True, False)])
+def test_a_run_in_another_mode_shows_nothing_about_a_strict_one(asked: bool, done: bool, repeats: bool) -> None:
+    change = drafted("Fix a", ["src/a.py"], test_command="pyright src/a.py").steps[-1]
+    (plain,) = change.verify_tools
+    before = change.model_copy(update={"mode": Mode.PATCH, "verify_tools": (plain.model_copy(update={"strict": done}),)})
+
+    assert only_repeats([plain.model_copy(update={"strict": asked})], before) is repeats
 
 
 def test_tests_that_globs_do_not_name_are_run_once_after_all_changes() -> None:

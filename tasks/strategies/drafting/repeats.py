@@ -14,5 +14,5 @@ def only_repeats(tools: Sequence[VerifyTool], before: PlannedStep, excused: Coll
     A check whose failures from before the plan do not count there has to be `excused` here, too.
     """
     lenient = frozenset(before.quick_checks).difference(excused)
-    passed = {tool.key for tool in before.verify_tools if tool.tool not in lenient}
-    return before.mode is Mode.PATCH and bool(tools) and all(tool.key in passed for tool in tools)
+    passed = {(tool.key, tool.strict) for tool in before.verify_tools if tool.tool not in lenient}
+    return before.mode is Mode.PATCH and bool(tools) and all((tool.key, tool.strict) in passed for tool in tools)
