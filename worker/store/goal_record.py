@@ -49,9 +49,12 @@ def claim(client: Redis, key: str, plan_id: str, digest: str, retention_s: int) 
     return made[0].decode(), made[1].decode(), made[2].decode()
 
 
-def claim_call(key: str, plan_id: str, digest: str, retention_s: int) -> tuple[Any, ...]:
-    """Return the command that creates a goal's record unless it exists, and replies with the record."""
-    return ("FCALL", functions.CLAIM, 1, key, plan_id, digest, retention_s)
+def claim_call(key: str, plan_id: str, digest: str, retention_s: int, *, once: bool = False) -> tuple[Any, ...]:
+    """Return the command that creates a goal's record unless it exists, and replies with the record.
+
+    A record of a refusal is replaced, but not with `once`, for a goal that is never sent again.
+    """
+    return ("FCALL", functions.CLAIM, 1, key, plan_id, digest, retention_s, *(("once",) if once else ()))
 
 
 def hold(client: Redis, key: str, stream: str, entry_id: bytes) -> bool:

@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from schemas import codec
 from schemas.api_key import Right
+from schemas.envelope import Problem
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.servers import Server
 from worker.gateway import known_keys
-from worker.store import functions, goal_record, keys
+from worker.store import functions, goal_record, keys, publishing
 
 FAR_MS = 9_999_999_999_999  # of an entry that no clock has reached
 
@@ -68,6 +70,27 @@ def test_an_id_of_an_entry_that_another_goal_has_taken_is_a_conflict(gateway: Ga
     answer = gateway.client(Right.PRODUCER).post("/v1/goals", json=GOAL)
 
     assert (answer.status_code, answer.json()["code"]) == (422, "idempotency_key_reused")
+
+
+def test_a_goal_that_the_planner_refuses_before_its_record_is_made_stays_refused(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = publishing.publish_goal
+
+    def refused_at_once(client: Redis, *told: Any, **more: Any) -> publishing.Sent:
+        sent = publish(client, *told, **more)
+        assert goal_record.refuse(client, keys.goal_id(sent.goal_id), Problem.of("too_busy", "Too busy."), 600)
+        return sent
+
+    monkeypatch.setattr(publishing, "publish_goal", refused_at_once)
+    producer = gateway.client(Right.PRODUCER, Right.VIEWER)
+
+    sent = producer.post("/v1/goals", json=GOAL)
+
+    assert sent.status_code == 202
+    found: Any = gateway.redis.hgetall(keys.goal_id(sent.json()["goal_id"]))
+    assert (found[b"verdict"], found[b"reason"]) == (b"REJECTED", b"too_busy")
+    assert b"plan_id" not in found
 
 
 @pytest.mark.outages

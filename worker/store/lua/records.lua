@@ -168,12 +168,15 @@ local function remember(keys, args)
   redis.call('SET', keys[1], args[1], 'EX', args[2])
 end
 
--- KEYS 1 a goal's record | ARGV 1 plan, 2 digest of the body, 3 seconds until it is forgotten
--- Makes the record unless there is one. That of goals that could not be read has `errors`, and gives its place.
+-- KEYS 1 a goal's record | ARGV 1 plan, 2 digest of the body, 3 seconds until it is forgotten, 4 'once' for a goal that
+-- is never sent again
+-- Makes the record unless there is one. That of goals that could not be read has `errors`, and gives its place, but not
+-- to the same goal.
 -- Returns {plan, verdict, digest} as they stand there. Refused by a server whose memory is full
 local function claim_goal(keys, args)
   local h = redis.call('HMGET', keys[1], 'plan_id', 'verdict', 'digest', 'errors')
   if h[1] and h[2] and h[3] and not h[4] then return {h[1], h[2], h[3]} end
+  if h[2] and args[4] == 'once' then return {h[1] or '', h[2], h[3] or args[2]} end
   redis.call('DEL', keys[1])
   redis.call('HSET', keys[1], 'plan_id', args[1], 'verdict', 'PENDING', 'reason', '', 'digest', args[2])
   redis.call('EXPIRE', keys[1], args[3])
