@@ -24,7 +24,7 @@ FIRST = "The last failure names these files, so look at them first:"
 FIRST_TEST = "Begin with the one test"
 TRACED, LIKELIEST = "The last failure names it.", "It is the likeliest file, and the last failure names none."
 LESS = "change less than it did."
-ONLY = "make only the change of the step."
+ONLY = "do only the work of the step."
 _TEST = re.compile(
     r"(?!/)(?!.*\.\.)(?:[\w./-]{1,200}(?:::[\w-]{1,100}){1,4}(?:\[[\w.,-]{1,60}\])?|[A-Za-z_]\w{2,100}(?:[./]\w{1,100}){0,8})"
 )

@@ -180,7 +180,9 @@ def test_a_step_that_only_repeats_what_the_change_before_it_showed_is_left_out(
 def test_a_run_in_another_mode_shows_nothing_about_a_strict_one(asked: bool, done: bool, repeats: bool) -> None:
     change = drafted("Fix a", ["src/a.py"], test_command="pyright src/a.py").steps[-1]
     (plain,) = change.verify_tools
-    before = change.model_copy(update={"mode": Mode.PATCH, "verify_tools": (plain.model_copy(update={"strict": done}),)})
+    before = change.model_copy(
+        update={"mode": Mode.PATCH, "verify_tools": (plain.model_copy(update={"strict": done}),)}
+    )
 
     assert only_repeats([plain.model_copy(update={"strict": asked})], before) is repeats
 

@@ -302,7 +302,7 @@ def _terms(source: Source, allowed: Delivered) -> Terms:
 
 
 def _stale(reader: ChangeReader, seen: SeenChange) -> Stale:
-    """Return how an open change relates to its target; NO if the forge refuses that, for the look goes on without it."""
+    """Return how an open change relates to its target; NO if the forge refuses that, since the look goes on."""
     try:
         return reader.stale(seen)
     except ForgeRefuses as error:

@@ -91,7 +91,7 @@ def context_step(brief: Brief) -> WorkflowRow:
             return turn, brief.ahead
         said = _parse(ContextAnswer, output).context
         if said == ReviewContext():
-            raise AnswerRefused("empty: the context has no text; name the goal, its scope and its limits")
+            raise AnswerRefused("empty: the context has no text; name the goal, its scope and the parts out of scope")
         return turn.with_document(context=fill_context(turn.goal, said)), brief.ahead
 
     return WorkflowRow(brief, enter, leave, reads_answer=True, schema=lambda _: context_schema(), holds=("context",))

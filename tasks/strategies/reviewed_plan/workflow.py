@@ -58,10 +58,10 @@ PLANNING = (
     context_step(
         Brief(
             2, "context-verify", title="Write the context",
-            guidance="Study the goal and the code, and answer context.json: the task, its scope, its limits, "
+            guidance="Study the goal and the code, and answer context.json: the task, its scope, its non-goals, "
             "constraints, entry points, dismissed alternatives, the present behaviour, and assumptions. "
             "Leave out a list that would be empty.",
-            checklist=("the subject is one sentence", "the limits of the scope are named", "entry points exist"),
+            checklist=("the subject is one sentence", "the parts out of scope are named", "entry points exist"),
             ahead="plan-design-execute",
         )
     ),
@@ -76,7 +76,7 @@ PLANNING = (
             fix="Repair the design where the review found fault: set wrong parts, add missing parts, remove parts "
             "that nothing needs. Leave the rest unchanged. " + OPERATIONS,
             checklist=("the problem is stated", "every milestone has acceptance criteria and code intents",
-                       "every reference leads somewhere", "the limits of the scope are named"),
+                       "every reference leads somewhere", "the parts out of scope are named"),
             ahead="plan-design-qr",
         ),
         DESIGN,

@@ -125,7 +125,7 @@ def test_what_is_no_decision_is_told_and_the_question_stays(value: Any) -> None:
 
 @pytest.mark.parametrize("value", ["accept", {"decision": "accept"}, {"decision": "accept", "reason": " "}])
 def test_to_accept_takes_a_reason(value: Any) -> None:
-    assert "takes a reason" in (asked(max_iterations=1).say(value) or "")
+    assert "needs a reason" in (asked(max_iterations=1).say(value) or "")
 
 
 def test_a_persons_reason_is_made_clean() -> None:
