@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from schemas.api_key import Right
+from tests.conftest import wait_until
 from tests.support.event_reading import reading
 from tests.support.gateway import Gateway
 from tests.support.page import HOSTILE, Markup, signed_in
@@ -74,7 +75,7 @@ def test_a_session_ends_with_its_key_and_when_its_holder_signs_out(gateway: Gate
     api_keys.revoke(gateway.redis, key_id)
     out = left.post("/sign-out", data={"csrf": csrf})
 
-    assert revoked.get("/").status_code == 401
+    wait_until(lambda: revoked.get("/").status_code == 401, what="the session of a revoked key ends")
     assert (out.status_code, out.headers["location"]) == (303, "/")
     assert gateway.with_token(None).get("/", headers={"Cookie": f"{PLAIN}={kept}"}).status_code == 401
 
