@@ -171,6 +171,8 @@ class ReviewState(Record):
     review_first: bool = False  # existing parts of the plan are not written again
     work_asked: bool = False  # a person is asked about steps that failed
     tries: int = 0  # how often a person had them tried again
+    # Results of similar attempts, for the architect.
+    memory: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
 
 
 class MilestoneOutcome(Record):

@@ -169,7 +169,7 @@ class PlanCreation:
 
     def _recalled(self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal, setting: Setting) -> Setting:
         """Give drafters and campaigns the memory of earlier plans, and a drafting controller the kept summaries."""
-        if setting.drafter != NONE or goal.kind is GoalKind.CAMPAIGN:
+        if setting.drafter != NONE or goal.kind in (GoalKind.CAMPAIGN, GoalKind.REVIEWED_PLAN):
             setting = replace(setting, memory=outcome_memory.similar_to(plan_seed, goal))
         if setting.drafter == QUEUE:
             setting, _ = chunk_summaries.recall(self.client, context.partition, goal, setting)

@@ -7,7 +7,7 @@ JSON, one in each line.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from schemas import codec
@@ -46,9 +46,16 @@ TITLES = {
 }
 
 
-def prompt_of(brief: Brief, goal: Goal, facts: Mapping[str, Any], material: Mapping[str, Any]) -> str:
-    """Return the prompt for a step of a row: `facts` are the step, `material` is its input."""
-    return "\n\n".join(_sections(brief, goal, facts, material))
+def prompt_of(
+    brief: Brief, goal: Goal, facts: Mapping[str, Any], material: Mapping[str, Any], memory: Sequence[str] = ()
+) -> str:
+    """Return the prompt for a step of a row: `facts` are the step, `material` is its input.
+
+    The architect also reads `memory`, the results of similar attempts.
+    """
+    past = quote("What attempts like these came to", "from earlier plans", list_lines(memory, MAX_FILES), MAX_TEXT)
+    told = [past] if memory and brief.role is RoleName.ARCHITECT else []
+    return "\n\n".join((*_sections(brief, goal, facts, material), *told))
 
 
 def _sections(brief: Brief, goal: Goal, facts: Mapping[str, Any], material: Mapping[str, Any]) -> Iterator[str]:

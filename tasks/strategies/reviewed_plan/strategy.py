@@ -16,6 +16,7 @@ from schemas.kinds.reviewed_plan import ReviewedPlanInput, ReviewState, StepEnd,
 from schemas.kinds.reviewed_plan_files import GateVerdict, Plan
 from schemas.kinds.reviewed_plan_strict import plain_answer, strict_answer
 from schemas.wording import expected
+from tasks.memory.alike import told_to_drafters
 from tasks.rules import strategy
 from tasks.rules.permission import expand_allowed
 from tasks.rules.strategy import Answer, Draft, End, Expansion, LivePlan, Setting
@@ -68,7 +69,8 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
         return reject("invalid_plan", tuple(_cleaning_errors(error)))
     if found := tuple(_plan_errors(given, document.plan, allowed.files)):
         return reject("invalid_plan", found)
-    turn = Turn(goal, allowed.files, catalogue, setting.now, begin_state(given, project), document)
+    state = begin_state(given, project).model_copy(update={"memory": tuple(told_to_drafters(setting.memory))})
+    turn = Turn(goal, allowed.files, catalogue, setting.now, state, document)
     first = go(turn, PARTS[turn.state.workflow][0]).expansion("")
     return Draft(first.steps, first.document, state=first.state, phases=first.phases)
 
@@ -85,7 +87,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> dict[str, Any]:
     if row.schema is None or facts["mode"] == Mode.TEST:
         return material
     schema = row.schema(turn.plan)
-    asked = {"prompt": prompt_of(row.brief, live.goal, facts, material), "schema": schema}
+    asked = {"prompt": prompt_of(row.brief, live.goal, facts, material, state.memory), "schema": schema}
     return {**asked, "strict_schema": strict_answer(schema), **material}
 
 

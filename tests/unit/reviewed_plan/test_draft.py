@@ -12,8 +12,23 @@ from schemas.goal import Goal
 from tasks.rules.strategy import Draft, Rejected, Setting
 from tasks.rules.validation import max_steps, validate
 from tasks.strategies.reviewed_plan import draft
+from tasks.strategies.reviewed_plan.milestones import RoleName
+from tasks.strategies.reviewed_plan.workflow import ROWS
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
-from tests.support.kinds.reviewed_plan import CONTEXT, FILES, NOW, a_goal, a_plan, begin, diff, drafted, failing, run
+from tests.support.kinds.reviewed_plan import (
+    CONTEXT,
+    FILES,
+    NOW,
+    Play,
+    a_goal,
+    a_plan,
+    begin,
+    diff,
+    drafted,
+    failing,
+    good,
+    run,
+)
 
 NOTHING = {
     "constraints": ["none confirmed"],
@@ -303,3 +318,21 @@ def test_a_plan_for_planning_ends_with_plan_md_and_nothing_open() -> None:
 def test_files_may_be_globs_of_the_listing() -> None:
     assert of(a_goal(allowed_files=["src/*.py"], context=CONTEXT)).steps
     assert FILES
+
+
+def test_the_architect_alone_reads_what_attempts_like_these_came_to() -> None:
+    past = {"title": "Mend the cart", "files": [], "attempts": 3, "succeeded": 1, "failed": {"LINT_ERROR": 2}}
+    answer = draft(a_goal(), CATALOGUE, Setting(now=NOW, memory=(past,)))
+    assert isinstance(answer, Draft)
+    prompts = {}
+
+    def role(play: Play, step_id: str) -> Any:
+        prompts[play.row] = play.given(step_id).get("prompt", "")
+        return good(play, step_id)
+
+    run(Play(a_goal(), answer), role)
+
+    reading = {row for row, prompt in prompts.items() if "Mend the cart" in prompt}
+    assert reading == {row for row in prompts if ROWS[row].brief.role is RoleName.ARCHITECT}
+    assert reading
+    assert not any("What attempts like these" in begin(a_goal()).given(step)["prompt"] for step in begin(a_goal()).open)
