@@ -97,7 +97,8 @@ def test_a_hostile_word_is_refused_or_stays_a_path(way: str, word: str) -> None:
         return
     assert isinstance(made, Draft)
     assert not any(map(is_hostile, words(made.steps)))
-    assert all(CATALOGUE.match_argv(tool.argv) == tool for step in made.steps for tool in step.verify_tools)
+    tools = [tool.model_copy(update={"strict": False}) for step in made.steps for tool in step.verify_tools]
+    assert all(CATALOGUE.match_argv(tool.argv) == tool for tool in tools)
 
 
 @pytest.mark.parametrize("word", HOSTILE)
