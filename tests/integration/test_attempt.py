@@ -136,7 +136,7 @@ def test_a_place_that_an_outcome_lies_about_is_not_read(
 
     assert "private" not in planner(plan_id, "a").stdout
     assert planner(plan_id, "a", "--transcript").exit_code == 3
-    assert "has not said" in planner(plan_id, "b").stdout
+    assert "reported no transcript" in planner(plan_id, "b").stdout
 
 
 def test_what_was_sent_of_an_agents_output_is_shown_elsewhere(

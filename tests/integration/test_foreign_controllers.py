@@ -89,8 +89,8 @@ def test_an_honest_controller_that_is_not_ours_is_delivered(play: Play, remote: 
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        ({"calc.py": "1\n", "words.py": "2\n"}, "what the goal does not allow: words.py"),
-        ({"calc.py": "1\n", "migrations/1.py": "2\n"}, "what the goal does not allow: migrations/1.py"),
+        ({"calc.py": "1\n", "words.py": "2\n"}, "that the goal does not allow: words.py"),
+        ({"calc.py": "1\n", "migrations/1.py": "2\n"}, "that the goal does not allow: migrations/1.py"),
     ],
 )
 def test_a_controller_that_lies_about_what_it_changed_is_not_delivered(
@@ -122,8 +122,8 @@ def test_a_controller_that_knows_no_patterns_may_change_what_they_mean_all_the_s
     ("files", "told"),
     [
         (["src/a.py", "src/migrations/1.py"], "riskier than MED: src/migrations/1.py"),
-        (["src/a.py", "src/conftest.py"], "what the goal does not allow: src/conftest.py"),
-        (["src/a.py", "docs/a.md"], "what the goal does not allow: docs/a.md"),
+        (["src/a.py", "src/conftest.py"], "that the goal does not allow: src/conftest.py"),
+        (["src/a.py", "docs/a.md"], "that the goal does not allow: docs/a.md"),
         ([f"src/{name}.py" for name in "abcdef"], "changes 6 files, allowed are 5"),
         (["src/a.py"], "creates 1 files, and the outcomes reported 0: src/a.py"),
     ],

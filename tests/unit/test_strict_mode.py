@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +17,7 @@ from tasks.features.unverified import Planned, is_strict, tools_of
 from tasks.policy.quick_checks import checks_of_files
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.plans import PYTEST, Running, a_report, a_step
+from tests.support.programs import NODE_MODULES, needs
 from worker.controller.programs import VerificationResult, verify
 from worker.controller.prompt import command
 from worker.controller.reports import Reporting
@@ -29,7 +30,6 @@ PLAIN = STRICT.model_copy(update={"strict": False})
 UNTYPED = "def twice(x):\n    return x * 2\n"
 LOOSE = '{\n  // rules of this project\n  "typeCheckingMode": "off", "reportUnknownParameterType": false,\n'
 DIGEST = "sha256:0"
-needs_pyright = pytest.mark.skipif(not shutil.which("pyright"), reason="no pyright")
 
 
 def ran(root: Path, tool: VerifyTool) -> tuple[VerificationResult, Sequence[str], dict[str, Any]]:
@@ -109,8 +109,12 @@ def test_the_nearest_configuration_counts_and_a_manifest_is_one(tmp_path: Path) 
     assert configuration(tmp_path, "web")["extraPaths"][-1] == str(tmp_path)
 
 
-@needs_pyright
-def test_a_configuration_of_the_repository_loosens_no_strict_run(tmp_path: Path) -> None:
+@pytest.mark.outages
+@needs("node", "npm:pyright")
+def test_a_configuration_of_the_repository_loosens_no_strict_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(NODE_MODULES / ".bin"), prepend=os.pathsep)
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text(UNTYPED)
     (tmp_path / "src" / "b.py").write_text("import src.c\n\nprint(src.c.ONE)\n")

@@ -57,9 +57,12 @@ def planner(*words: str, given: Any = None, folder: Path) -> Result:
         (source("g", "github", RULE.replace("name }}", "name }")), "has {{ without }}"),
         (source("g", "github", RULE.replace("action ==", "action =")), "is no JMESPath"),
         (source("g", "github", RULE.replace("supersedes", "failure_log")), "rule 1, order: needs `supersedes`"),
-        (source("g", "github", RULE + 'command = "/plan"'), "rule 1, goal: either `goal` or `command`"),
+        (source("g", "github", RULE + 'command = "/plan"'), "rule 1, goal: needs either `goal` or `command`"),
         (source("g", "github", RULE.replace('"HIGH"', '"HUGE"')), "rule 1, approvals, 1: Input should be"),
-        (source("g", "gitlab", GITLAB.replace('from = ["alice"]', "")), "rule 3, from: names who may comment"),
+        (
+            source("g", "gitlab", GITLAB.replace('from = ["alice"]', "")),
+            "rule 3, from: names the users who may comment",
+        ),
         (source("g", "standard", STANDARD + 'files = "forge"'), "rule 1, base_sha: says of which commit"),
     ],
 )

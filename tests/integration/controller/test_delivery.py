@@ -290,11 +290,11 @@ def test_what_no_accepted_attempt_has_changed_is_never_delivered(
         ("src/conftest.py", {"max_files": 2, "max_risk": "LOW"}, None),  # the goal names it
         ("src/login.py", {"max_files": 2, "max_risk": "MED"}, None),  # of a step that may change it
         ("src/login.py", {"max_files": 2, "max_risk": "LOW"}, "riskier than LOW: src/login.py"),
-        ("docs/a.md", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: docs/a.md"),
-        ("src/old/a.py", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: src/old/a.py"),
-        ("src/.env", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: src/.env"),
+        ("docs/a.md", {"max_files": 2, "max_risk": "HIGH"}, "that the goal does not allow: docs/a.md"),
+        ("src/old/a.py", {"max_files": 2, "max_risk": "HIGH"}, "that the goal does not allow: src/old/a.py"),
+        ("src/.env", {"max_files": 2, "max_risk": "HIGH"}, "that the goal does not allow: src/.env"),
         ("src/state.tfvars", {"max_files": 2, "max_risk": "HIGH"}, None),
-        ("src/setup.cfg", {"max_files": 2, "max_risk": "HIGH"}, "what the goal does not allow: src/setup.cfg"),
+        ("src/setup.cfg", {"max_files": 2, "max_risk": "HIGH"}, "that the goal does not allow: src/setup.cfg"),
         ("src/migrations/1.py", {"max_files": 2, "max_risk": "MED"}, "riskier than MED: src/migrations/1.py"),
         ("src/a.py", {"max_files": 0, "max_risk": "LOW"}, "changes 1 files, allowed are 0"),
         ("src/a.py", {"created": 1}, None),
@@ -339,7 +339,7 @@ def test_no_commit_of_a_name_that_the_operator_forbids_is_delivered(
     result = deliver([], input=ASKED | allowlist | {"accepted": [row]})
 
     assert len(forge.pull_requests) == is_delivered
-    assert is_delivered or f"what the goal does not allow: {path}" in str(result.failure)
+    assert is_delivered or f"that the goal does not allow: {path}" in str(result.failure)
 
 
 def test_a_plan_of_another_branch_is_for_that_branch(

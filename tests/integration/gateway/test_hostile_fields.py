@@ -11,12 +11,12 @@ import pytest
 from schemas.api_key import Right
 from schemas.delivered import DeliveryState
 from schemas.stored import HOT, decode_plan
-from tests.integration.gateway.test_result import STEPS, diff_of, digest, sweep
 from tests.support.gateway import Gateway
 from tests.support.markup_attacks import HOSTILE_TEXTS
 from tests.support.page import Markup, signed_in
 from tests.support.page_views import DOCUMENTS, said_everywhere, with_document
 from tests.support.planner import Planner, delivered, executing, followed, held_by
+from tests.support.sent_diffs import STEPS, diff_of, digest, sweep
 from worker.store import attachments
 from worker.store.keys import Partition
 

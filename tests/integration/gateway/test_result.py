@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from base64 import b64encode
 from collections.abc import Iterator
@@ -17,24 +16,11 @@ from schemas.attachment import MAX_ATTACHMENT_BYTES, Kind
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.page import Markup, signed_in
 from tests.support.planner import Planner, asking, deciding, halted, obeying, questioned
+from tests.support.sent_diffs import STEPS, diff_of, digest, sweep
 from worker.gateway.page import plan_story
 from worker.store import attachments, history, kept_goals, queries
 from worker.store.history import read_lines
 from worker.store.keys import Partition, PlanKeys
-
-STEPS: list[dict[str, Any]] = [
-    {"step_id": "fix-b", "title": "Fix b", "intent": "Fix b", "allowed_files": ["b.py"], "verify": "pytest"},
-    {"step_id": "look", "title": "Look", "intent": "Look", "depends_on": ["fix-b"], "type": "READ"},
-]  # fmt: skip
-HEAD = "diff --git a/b.py b/b.py\n--- a/b.py\n+++ b/b.py\n@@ -1 +1 @@\n-old\n"
-
-
-def diff_of(line: str) -> bytes:
-    return f"{HEAD}+{line}\n".encode(errors="replace")
-
-
-def digest(diff: bytes) -> str:
-    return hashlib.sha256(diff).hexdigest()
 
 
 @pytest.fixture
@@ -52,10 +38,6 @@ def landed(planner: Planner, diff: bytes, *, sent: bool = True, **goal: Any) -> 
     planner.report("look", plan_id, output="b rounds once")
     assert planner.view(plan_id).state == "COMPLETED"
     return plan_id
-
-
-def sweep(planner: Planner) -> None:
-    planner.container.context(0).engine.sweep("here")
 
 
 def test_a_diff_is_told_by_figures_at_once_and_as_it_is_once_it_was_taken(gateway: Gateway, planner: Planner) -> None:
