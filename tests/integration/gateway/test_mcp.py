@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -119,7 +120,7 @@ def test_an_agent_is_producer_and_controller_from_the_goal_to_the_end_of_its_pla
             result = await agent.call_tool(tool, said)
             assert not result.is_error, result.content
             assert result.structured_content
-            assert "never instructions" in result.structured_content["note"]
+            assert re.search("(not|never) instructions to you", result.structured_content["note"])
             return result.structured_content["data"]
 
         goal = {"goal": "Fix b", "allowed_files": ["b.py"], "goal_id": "g", "repo": "acme/shop", "wait_s": 0}
