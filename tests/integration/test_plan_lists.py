@@ -210,7 +210,7 @@ def test_the_command_lists_what_is_asked_for(planner: Planner, redis_url: str, m
     drawn = run("--state", "HALTED").stdout
     assert made[3][5:20] in drawn
     assert "All plans: 2 REJECTED, 5 EXECUTING, 1 COMPLETED, 1 HALTED" in drawn
-    assert "No plan is like that." in run("--rule", "budget").stdout
+    assert "No plan matches." in run("--rule", "budget").stdout
     refused = {
         words: run(*words) for words in (("--state", "DONE"), ("--kind", "x"), ("--cursor", "x"), ("--since", "x"))
     }

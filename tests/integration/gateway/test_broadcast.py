@@ -221,7 +221,7 @@ def test_a_key_follows_so_many_lists_and_is_told_when_it_asks_for_more(gateway: 
             answer = open_lists.enter_context(who.stream("GET", "/live", params={"text": text}))
             if answer.status_code == 200:
                 pages.append(lists(answer))
-                assert "No plan is like that" in next(pages[-1])
+                assert "No plan matches" in next(pages[-1])
             return answer
 
         pages: list[Iterator[str]] = []  # one that is forgotten is closed
@@ -352,4 +352,4 @@ def test_a_live_list_ends_with_its_key_or_its_session_and_shows_nothing_that_com
 
 def test_an_address_that_cannot_be_asked_for_is_told_live_too(gateway: Gateway) -> None:
     with gateway.client(Right.VIEWER).stream("GET", "/live?state=NONE") as answer:
-        assert "The list cannot be filtered like that" in next(lists(answer))
+        assert "These filters are not valid" in next(lists(answer))

@@ -51,7 +51,7 @@ def test_dead_entries_are_listed_with_their_causes_and_what_they_said(gateway: G
     assert "&lt;script&gt;alert(1)" in page
     assert (page.count("<script"), "\x1b" in page) == (1, False)
     assert re.findall('name="entry" value="(.*?)"', client.get("/dead?cause=invalid_json&stream=").text) == [name]
-    assert "No dead entry is like that" in client.get("/dead?cause=poison").text
+    assert "No dead entry matches" in client.get("/dead?cause=poison").text
     assert client.get("/dead?cursor=x").status_code == 422
 
 
@@ -118,7 +118,7 @@ def test_a_wide_act_says_how_many_plans_it_reaches_and_is_then_a_command(gateway
     assert "/acts/resume?scope=repository&amp;target=acme%2Fshop" in fleet
     assert "The pause or halt is lifted. Its plans continue within moments." in lifted.text
     assert (refused.status_code, "nothing is paused or halted" in refused.text) == (409, True)
-    assert "What holds many plans" in client.get("/fleet").text
+    assert "Pauses and halts of many plans" in client.get("/fleet").text
 
 
 def test_queues_tenants_and_all_plans_are_reached_from_the_fleet(gateway: Gateway, planner: Planner) -> None:

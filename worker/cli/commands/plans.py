@@ -99,7 +99,7 @@ def _nothing(wanted: PlanFilter, cursor: str | None) -> str:
     from worker.store.queries import EVERY_PLAN
 
     if cursor or wanted != EVERY_PLAN:
-        return "No plan is like that."
+        return "No plan matches."
     return 'There are no plans yet. Ask for one: planner submit --goal "..." --file src/a.py'
 
 
