@@ -10,6 +10,7 @@ import pytest
 from schemas import codec
 from schemas.base import FailureCategory
 from schemas.times import DAY_MS
+from tasks.features import delivery
 from tasks.features.delivery import NO_REQUEST, NOTHING_CHANGED
 from tasks.features.delivery.accepted import PAGE
 from tasks.features.delivery.text import MAX_LISTED, MAX_TEXT
@@ -346,6 +347,22 @@ def test_a_repository_that_is_full_of_changes_to_review_is_waited_for_as_long_as
     assert (plan.state, plan.record.delivery.full_since) == ("EXECUTING", since)
     patched(plan, "deliver", output={**DONE, "lines": 12}, touched_files=[])
     assert (plan.state, plan.record.delivery.full_since, plan.record.delivery.lines) == ("COMPLETED", 0, 12)
+
+
+def test_a_plan_whose_target_moves_before_each_delivery_ends_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "MOST_LANDINGS", 1)
+    plan = delivering()
+
+    for step_id, moved_to in (("deliver", 40 * "3"), ("deliver-2", 40 * "5")):
+        assert plan.state == "EXECUTING"
+        hand_back(plan, step_id, "ctl-1", released={"reason": "2 changes wait for review", "kind": "review"})
+        wait_sweeping(plan, 2 * MINUTE, MINUTE)
+        patched(plan, step_id, output={"target_sha": moved_to}, touched_files=[])
+        if plan.states["land-2"] == "ACTIVE":
+            plan.report(a_report("land-2", output={"target_sha": moved_to, "result_sha": 40 * "4", "conflicts": []}))
+
+    assert plan.state == "COMPLETED"
+    assert undelivered(plan).startswith("the target moved before 1 deliveries")
 
 
 def test_a_delivery_lands_again_if_its_target_moved_while_it_waited_and_only_then() -> None:

@@ -59,6 +59,7 @@ from tasks.text.paths import clean
 WAIT_S = DAY_MS // 1000
 REQUEST = "delivery"  # the note of the goal's delivery
 RETRIES = 2
+MOST_LANDINGS = 100  # of a plan whose target moves each time before it is delivered
 NOTHING_CHANGED = "no attempt was accepted that changed a file"
 SAME_TREE = "delivers the same tree"
 ALREADY_THERE = "the target branch has all of it already"
@@ -213,8 +214,14 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def _land_again(unit: UnitOfWork, step: Step) -> None:
-    """End a delivery that waited until its target moved: another landing follows, and another delivery."""
+    """End a delivery that waited until its target moved: another landing follows, and another delivery.
+
+    After MOST_LANDINGS the plan ends without a delivery.
+    """
     kept, structure = unit.plan.delivery, unit.plan.structure
+    if sum(each == LAND or each.startswith(f"{LAND}-") for each in structure.taken) >= MOST_LANDINGS:
+        _give_up(unit, step, f"the target moved before {MOST_LANDINGS} deliveries", "failed")
+        return
     structure.taken = [*structure.taken, landing.free_name(LAND, structure.taken), step.step_id]
     kept.landed, kept.step, unit.is_delivering = [], "", False
     unit.end_step(step, S.DONE.value, "done", "the target moved")
