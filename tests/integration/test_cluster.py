@@ -165,6 +165,7 @@ def test_a_master_that_dies_loses_no_step(site: Site) -> None:
     wait_until(lambda: site.worker.logged("store back"), 60, "every thread has found the next master")
 
 
+@pytest.mark.long
 def test_a_master_that_hangs_is_replaced(site: Site) -> None:
     site.submit(0, 20)
     wait_until(lambda: any(site.plan_of(number) for number in range(20)), 60, "some plans are made")
@@ -176,6 +177,7 @@ def test_a_master_that_hangs_is_replaced(site: Site) -> None:
     site.check(0, 30)
 
 
+@pytest.mark.long
 def test_slots_move_under_load_and_one_stays_on_its_way(site: Site) -> None:
     cluster, moved, halfway = site.cluster, Partition(2).plans, Partition(3).plans
     site.submit(0, 30)
@@ -201,6 +203,7 @@ def wait_for_plan(site: Site, number: int) -> str:
     return found.plan_id
 
 
+@pytest.mark.long
 def test_partitions_go_on_without_the_server_of_another_one(tmp_path: Path) -> None:
     with (
         Cluster(tmp_path / "cluster", replicas=False) as cluster,
@@ -243,6 +246,7 @@ def made_elsewhere(site: Site, dead: Any, first: int, count: int) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_events_come_from_servers_that_are_there(tmp_path: Path) -> None:
     with Cluster(tmp_path / "cluster", replicas=False) as cluster, cluster.client() as redis:
         dead = cluster.master_of(Partition(0).events)
