@@ -36,7 +36,7 @@ ROLES = {
     "the architect": craft.architect,
     "a developer": craft.developer,
     "the technical writer": craft.writer,
-    "the reviewer": craft.reviewer,
+    "the only reviewer": craft.reviewer,
 }
 
 
