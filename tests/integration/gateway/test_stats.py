@@ -135,7 +135,7 @@ def test_the_page_draws_what_was_spent(gateway: Gateway) -> None:
     one = viewer.get("/spend", params={"window": "7d", "repo": "acme/shop"}).text
     assert "alert(1)" not in one
     wrong = viewer.get("/spend", params={"window": "1y"})
-    assert (wrong.status_code, "That cannot be shown" in wrong.text) == (422, True)
+    assert (wrong.status_code, "This cannot be shown" in wrong.text) == (422, True)
 
 
 def test_sums_of_others_are_not_even_read(gateway: Gateway, planner: Planner) -> None:
