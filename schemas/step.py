@@ -47,7 +47,7 @@ class VerifyTool(Record):
     timeout_s: int
     pass_codes: tuple[int, ...] = (0,)
     cwd: str = Field(default=ROOT, exclude_if=ROOT.__eq__)  # the folder that it runs in; paths in `argv` begin there
-    # Whether it runs in its strict mode, by a configuration outside of the repository; its receipt has the same.
+    # Whether the tool runs in its strict mode, with a configuration outside of the repository. The receipt repeats it.
     strict: bool = Field(default=False, exclude_if=operator.not_)
 
     @property

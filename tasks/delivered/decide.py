@@ -194,7 +194,7 @@ def has_news(change: DeliveredChange, seen: SeenChange, now: int) -> bool:
 
 
 def is_stale(change: DeliveredChange, seen: SeenChange, terms: Terms) -> bool:
-    """Whether an open change is to land again, or to be handed over since it did so too often."""
+    """Whether an open change needs another landing. After too many landings a person takes it over."""
     is_wanted = seen.stale is Stale.CONFLICT or seen.stale is terms.lands_if
     if terms.lands_if is Stale.NO or seen.stale is Stale.NO or not (seen.is_open and terms.acts and is_wanted):
         return False

@@ -104,7 +104,7 @@ def adopt(goal: Goal, policy: Policy, claims: FileClaims | None) -> tuple[str, s
 
 
 def is_settled(goal: Goal, policy: Policy, claims: FileClaims | None) -> bool:
-    """Whether a goal gets no plan, since another plan does the same and its policy refuses or adopts."""
+    """Whether the policy `refuse` or `adopt` denies the goal a plan because another plan does the same."""
     return bool(refuse(goal, policy, claims) or adopt(goal, policy, claims))
 
 

@@ -1,4 +1,4 @@
-"""What is asked of GitHub after a delivery, and what the forge of the tests answers, fit GitHub's published schemas.
+"""Our requests to GitHub after a delivery, and the answers of the tests' forge, fit GitHub's published schemas.
 
 They are looked for in PLANNER_TEST_NODE_MODULES (`npm install @octokit/openapi @octokit/graphql-schema`, 430 MB). A
 fake's answer may lack fields.

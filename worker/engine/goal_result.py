@@ -32,5 +32,5 @@ class GoalResult(NamedTuple):
 
     @property
     def planned(self) -> bool:
-        """Whether the plan has steps to hand out, or will have after an answer."""
+        """Whether the plan has steps for controllers, now or after a person has answered its questions."""
         return self.verdict in (GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT)

@@ -89,7 +89,7 @@ def nudge_targets(client: Redis, tenant: str, repo: str, branches: Iterable[str]
 
 
 def take_turn(client: Redis, change: DeliveredChange) -> bool:
-    """Whether the change may land again: no other one of its repository does."""
+    """Whether the change may land again: only one change of a repository does so at a time."""
     turn = keys.delivered_turn(claims_name(change.tenant, change.repo))
     if client.set(turn, change.plan_id, nx=True, ex=TURN_S):
         return True

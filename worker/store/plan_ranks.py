@@ -23,7 +23,7 @@ from worker.store.plan_lists import PlanFilter, walk
 from worker.store.step_activity import controllers_of, read_activities
 
 MOST_RANKED = 5000
-MOST_AT_WORK = 500  # plans, of which it is read who works on them: each costs five commands
+MOST_AT_WORK = 500  # plans whose controllers are read; each costs five commands
 PAGE = 1000
 CONTROLLER = "controller"
 

@@ -80,7 +80,7 @@ def handed_over(planner: Planner, text: str) -> str:
 
 
 class Shape(NamedTuple):
-    """What of a page a text may not change."""
+    """The parts of a page that no text may change."""
 
     scripts: int
     others: int  # elements that load or send something
