@@ -37,7 +37,7 @@ class TextKind(Enum):
 
 
 class WithoutKind(TypeError):
-    """A string of a message does not say what it is."""
+    """A string of a message has no kind of text."""
 
 
 @dataclass(frozen=True, slots=True)

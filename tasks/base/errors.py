@@ -33,10 +33,10 @@ class NeedsSteps(PlannerError):
 
 
 class NeedsClaims(PlannerError):
-    """The decision rests on which plans claim files, and the snapshot does not hold that.
+    """The decision needs the plans that claim files, and the snapshot does not have them.
 
-    `files` are those that it is about, beside the plan's own; with `deep` it also needs what the plans that wait for
-    these files wait for.
+    `files` are the files of the decision, in addition to the plan's own. With `deep` it also needs the files that the
+    waiting plans of these files wait for.
     """
 
     def __init__(self, files: frozenset[str], *, deep: bool) -> None:
@@ -46,4 +46,4 @@ class NeedsClaims(PlannerError):
 
 
 class Overtaken(PlannerError):
-    """Another worker was faster with this; what it wrote stands."""
+    """Another worker wrote first; its version applies."""

@@ -49,7 +49,7 @@ class Lines(NamedTuple):
 
 
 class WrongPolicy(PlannerError):
-    """The text is no policy, or none that this version reads; `mistakes` says why."""
+    """The text is no policy, or none that this version reads; `mistakes` has the reasons."""
 
     def __init__(self, *mistakes: Mistake) -> None:
         super().__init__("; ".join(map(str, mistakes)))

@@ -27,7 +27,7 @@ E    +  where 3 = total([1, 2, 1])
 tests/test_cart.py:9: AssertionError"""
 FAILURE = {"category": "TEST_REGRESSION", "failing_tests": ["tests/test_cart.py::test_total"], "trace": LOG}
 SPECS: dict[str, dict[str, Any]] = {
-    "A step that changes what patterns mean, in its second attempt": {
+    "A step with file patterns, in its second attempt": {
         "step_id": "implement-fix",
         "mode": "patch",
         "attempt": 2,
@@ -83,7 +83,7 @@ SPECS: dict[str, dict[str, Any]] = {
 
 
 INSTRUCTIONS = {  # of the repository, for one of these
-    "A step that changes what patterns mean, in its second attempt": Instructions(
+    "A step with file patterns, in its second attempt": Instructions(
         Trust.DATA, ("AGENTS.md",), "AGENTS.md:\n# Style\n\nAmounts are whole cents. Each function has a test."
     ),
     "One part of a larger change, by names, in a repository that is trusted": Instructions(

@@ -111,9 +111,9 @@ def test_of_phrases_that_no_row_was_made_for_as_many_pass_in_another_dress_as_th
     }
 
     assert all(len(some) < MOST_UNMARKED * len(known) for some in passing.values()), passing
-    figures = (len(PHRASES), len(known), len(known) * len(DRESSES), sum(map(len, passing.values())))
-    said = "Of {} classic phrases {} are found as they are; of the {} that {} dresses make of these the number"
-    sentence = f"{said.format(*figures[:3], len(DRESSES))} that passes is {figures[3]}"
+    dressed_phrases = f"{len(DRESSES)} dresses make {len(known) * len(DRESSES)} phrases of these"
+    found = f"Of {len(PHRASES)} classic phrases {len(known)} are found as they are."
+    sentence = f"{found} {dressed_phrases}, and the number that passes is {sum(map(len, passing.values()))}."
     assert sentence in " ".join(PAGE.read_text().split()), sentence
 
 

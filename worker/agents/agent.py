@@ -74,7 +74,7 @@ class Options(_Table):
 
 
 class Trouble(_Table):
-    """Which of its own errors are those of its model's provider, or of our login there, and no failure of the step."""
+    """The errors of an agent that come from its model's provider, or from our login there, and are no failure of the step."""
 
     kinds: tuple[str, ...] = ()
     statuses: tuple[int, ...] = ()
@@ -88,7 +88,7 @@ class Trouble(_Table):
 
 
 class Agent(_Table):
-    """One agent. `variables` are passed on from our environment, beside the basic ones.
+    """One agent. `variables` are passed on from our environment, in addition to the basic ones.
 
     It is given the `prompt` on its standard input, or the spec; else a word of its command has `{prompt}` in it.
     """
@@ -121,7 +121,7 @@ class Agent(_Table):
         return basic_environment((*self.variables, *more)) | WRITES_NO_BYTECODE | self.environment
 
     def grants(self) -> tuple[PathGrant, ...]:
-        """Return what it may reach beside the system: its paths that are there, and files that its command names."""
+        """Return the paths that it may reach in addition to the system: its existing paths, and files of its command."""
         return (*self._paths(), *grants_of(self.argv))
 
     def _paths(self) -> Iterator[PathGrant]:

@@ -25,7 +25,7 @@ NO_KEY = (
 
 
 class _Given(BaseModel):
-    """What a gateway gives for a token."""
+    """The key that a gateway returns for a token."""
 
     key: str
     expires_at: datetime

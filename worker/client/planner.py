@@ -23,7 +23,7 @@ from worker.store.sums import Wanted
 
 
 class Trouble(PlannerError):
-    """A planner did not do what it was asked; `problem` says why."""
+    """A planner refused a request; `problem` has the reason."""
 
     status = 500
     event = "gateway_unavailable"  # log event of a controller that retries
@@ -43,7 +43,7 @@ class Refused(Trouble):
 
 
 class WrongUse(Refused):
-    """What was asked, or a setting, cannot be meant like that."""
+    """The request or a setting is invalid."""
 
     status = 422
 
@@ -59,7 +59,7 @@ class NoRight(Refused):
 
 
 class Away(Trouble):
-    """Nobody answers for now; the same may be asked again. `who` does not answer, because of `why`."""
+    """No answer for now; the same request may be sent again. `who` does not answer, because of `why`."""
 
     who = why = ""
     retry_after_s = 0.0  # not before this is over

@@ -109,7 +109,7 @@ class Landing:
             return tip, kept, check(repository.git, spec.plan_id, kept, base, asked)
 
     def _begin_of(self, branch: str, again: str, commits: list[history.PlanCommit]) -> str:
-        """Return the commit under the `commits` of a delivered branch. Raises Refused if somebody else has moved it."""
+        """Return the commit under the `commits` of a delivered branch. Raises Refused if another user has moved it."""
         there = self.repository.read(f"{HEADS}{branch}")
         if there != again:
             found = f"at {there[:SHOWN]}" if there else "gone"

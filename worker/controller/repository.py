@@ -1,7 +1,7 @@
 """The git directories of our git: the operator's repository, and a controller's own store outside of the clone.
 
 All controllers of a machine share the repository. Only its branches of plans are written, each from the commit that was
-read to the next: neither files, index, HEAD or configuration, nor another branch. No agent can access the store, and no
+read to the next. Files, index, HEAD, configuration and other branches never are. No agent can access the store, and no
 git that reads the clone runs there.
 """
 

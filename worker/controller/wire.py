@@ -49,7 +49,7 @@ class Answer(Inbound):
 
 
 class Context(Inbound):
-    """Where the work begins, and what is known of it; the five from `failing_tests` on are data from outside."""
+    """The commit that the work begins at, and the known facts; the five from `failing_tests` on are data from outside."""
 
     repo: str | None = None
     base_sha: str | None = Field(default=None, pattern=r"^[^-]")  # a word that git cannot take for an option
@@ -82,7 +82,7 @@ class Place(Inbound):
 
 
 class Task(Inbound):
-    """The short form of what is asked."""
+    """The short form of a task."""
 
     type: str = ""
     hint: str | None = None
@@ -107,7 +107,7 @@ class LandedInput(Inbound):
 
 
 class DeliveryInput(Inbound):
-    """What a step of type LAND or DELIVER is about: the changes of these attempts, and none beside them."""
+    """The input of a step of type LAND or DELIVER: the changes of these attempts, and no others."""
 
     accepted: tuple[Accepted, ...]
     target: str | None = None  # the branch that they are for; None: the one that has the commit they begin at
@@ -126,7 +126,7 @@ class DeliveryInput(Inbound):
 
 
 class JudgedBy(Inbound):
-    """Tests by which a step is judged once more: those of the base but for `own` files, and those that are held out."""
+    """Tests that judge a step again: those of the base except `own` files, and the held-out tests."""
 
     base: bool = False
     own: tuple[str, ...] = ()

@@ -113,7 +113,7 @@ def mend(client: Redis, repair: Repair) -> bool:
 
     Returns False if the plan has changed, so that it has to be checked again, or if the server is full.
 
-    The plan's version stays: decisions in progress remain correct, because a repair only restores what they assume.
+    The plan's version stays. Decisions in progress remain correct, because a repair only restores their assumptions.
     """
     for _ in range(TRIES):
         try:

@@ -1,6 +1,6 @@
-"""Obeys commands about more than one plan, for current and future plans.
+"""Obeys bulk commands: commands about more than one plan, for current and later plans.
 
-The standing command is written first; then every plan in the scope becomes due, and the next sweep decides about it. A
+The command is written first; then every plan in the scope becomes due, and the next sweep decides about it. A
 decision that was made before and is not written yet becomes stale. Commands are obeyed in order, by one worker at a
 time. After an interruption a command is obeyed again from the start, which changes nothing that was done.
 """
@@ -137,7 +137,7 @@ class BulkCommands:
         publishing.keep_known(self.client, command)
 
     def _do(self, command: Command, now: int) -> str | None:
-        """Change the standing commands of the scope. Returns the reason if the command is refused."""
+        """Change the bulk commands of the scope. Returns the reason if the command is refused."""
         if command.command is CommandName.TOP_UP:
             refusal = self.quota.top_up(bulk_commands.scope_of(command), command, now)
             for part in [] if refusal else self.partitions:
@@ -154,7 +154,7 @@ class BulkCommands:
         return None
 
     def _lift(self, part: Partition, command: Command) -> int:
-        """Remove the standing commands in the scope of a resume. Returns their number."""
+        """Remove the bulk commands in the scope of a resume. Returns their number."""
         found: Any = self.client.hgetall(part.scopes)
         lifted = bulk_commands.lift(command, found)
         count = self._stand(part, lifted, {})
@@ -162,7 +162,7 @@ class BulkCommands:
         return count
 
     def _stand(self, part: Partition, lifted: Sequence[str | bytes], kept: Mapping[str, bytes]) -> int:
-        """Change the standing commands of a partition. Returns how many records were removed."""
+        """Change the bulk commands of a partition. Returns how many records were removed."""
         pairs = [each for pair in kept.items() for each in pair]
         call = ("FCALL", functions.PAUSE_SCOPE, 1, part.scopes, len(lifted), *lifted, *pairs)
         return int(functions.call(self.client, *call))

@@ -81,7 +81,7 @@ class Keeper(Protocol):
     """Manages the repositories of a partition."""
 
     def look(self) -> bool:
-        """Process the repositories that are due. Returns whether a standing command has changed."""
+        """Process the repositories that are due. Returns whether a bulk command has changed."""
         ...
 
 

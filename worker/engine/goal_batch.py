@@ -115,7 +115,7 @@ LARGE = 64 * 1024  # a goal with more bytes is planned alone: it may take long
 
 @dataclass(slots=True)
 class NewGoal:
-    """A goal without a record, and its future plan."""
+    """A goal without a record, and the plan to be made."""
 
     entry: StreamEntry
     goal: Goal

@@ -38,7 +38,7 @@ UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)  # errors of
 
 
 class WrongToken(PlannerError):
-    """A token is not one of ours: not signed by a configured issuer, over, or for somebody else."""
+    """A token is not for us: not signed by a configured issuer, expired, or for another audience."""
 
 
 class NotAllowed(PlannerError):

@@ -25,7 +25,7 @@ UNAUTHORIZED, NO_SUCH_METHOD = 401, 405
 
 
 class Refusal(PlannerError):
-    """A door does not do what it was asked; `problem` says why."""
+    """An endpoint refuses a request; `problem` has the reason."""
 
     def __init__(
         self,

@@ -8,9 +8,9 @@ COLLECT_SELDOM = 50_000, 20, 20  # thresholds
 
 
 def collect_seldom() -> None:
-    """Keep what is there, such as imported modules, and look for garbage seldom.
+    """Keep all present objects, such as imported modules, and look for garbage seldom.
 
-    What a batch or a request makes is freed with it.
+    The objects of a batch or a request are freed with it.
     """
     gc.freeze()
     gc.set_threshold(*COLLECT_SELDOM)

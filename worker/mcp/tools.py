@@ -132,7 +132,7 @@ class Tools:
         return _marked(await self._doors.json(context, "POST", "/v1/goals", body=said, wait=wait_s))
 
     async def get_goal(self, context: Call, goal_id: str, tenant: str | None = None) -> dict[str, Any]:
-        """Return what became of a goal: its verdict, why it was rejected, its plan and how that ended."""
+        """Return the result of a goal: its verdict, the reason of a rejection, its plan and the plan's end."""
         return _marked(await self._doors.json(context, "GET", "/v1/goals", goal_id=goal_id, tenant=tenant))
 
     async def list_plans(
@@ -150,12 +150,12 @@ class Tools:
         return _marked(await self._doors.json(context, "GET", "/v1/plans", **wanted, limit=limit, cursor=cursor))
 
     async def show_plan(self, context: Call, plan_id: PlanId, steps: bool = True) -> dict[str, Any]:
-        """Show a plan: its state, budget, what it waits for, and its steps."""
+        """Show a plan: its state, budget, the cause of its wait, and its steps."""
         include = "steps" if steps else None
         return _marked(await self._doors.json(context, "GET", _path(plan_id), include=include))
 
     async def explain_plan(self, context: Call, plan_id: PlanId, step_id: str | None = None) -> dict[str, Any]:
-        """Explain why a plan is where it is: what ended it, what would let it go on, what happened to each step."""
+        """Explain the state of a plan: the cause of its end, the ways to go on, and the history of each step."""
         return _marked(await self._doors.json(context, "GET", f"{_path(plan_id)}/explain", step=step_id))
 
     async def answer_question(
@@ -236,7 +236,7 @@ class Tools:
         more: Annotated[dict[str, Any] | None, Field(description="Other fields of an outcome: output, ...")] = None,
         wait_s: Wait = WAIT_S,
     ) -> dict[str, Any]:
-        """Report what came of a claimed step, once; `attempt` and `lease` are the step's. Returns the verdict."""
+        """Report the outcome of a claimed step, once; `attempt` and `lease` are the step's. Returns the verdict."""
         own = {"plan_id": plan_id, "step_id": step_id, "attempt": attempt, "lease": lease, "success": success}
         named = {"tests_passed": tests_passed, "touched_files": touched_files, "metrics": metrics}
         named["failure_evidence"] = failure_evidence

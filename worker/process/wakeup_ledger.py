@@ -63,7 +63,7 @@ class Ledger:
     A wake-up that waits in the broker is not lost while every slot is busy, for any time. Queues are first in, first
     out. So a wake-up has gone if a later one of its queue was received, or if a slot was free and it did not arrive. A
     worker takes from its queues in turn. So a wake-up has also gone if many of other queues arrived, and none of its
-    own.
+    queue.
     """
 
     def __init__(self, slots: int) -> None:

@@ -28,7 +28,7 @@ class WrongSignature(PlannerError):
 
 
 class Signature(BaseModel):
-    """What a key says of a log; a new version may add fields."""
+    """The signature of a log; a new version may add fields."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 

@@ -98,7 +98,7 @@ class Decision:
 
     @property
     def title(self) -> str:
-        """Its kind in a word."""
+        """Its kind, as one word."""
         return TITLES[self.kind]
 
 

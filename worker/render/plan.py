@@ -142,7 +142,7 @@ def portrait(plan: PlanView, most_steps: int | None = None, result: RenderableTy
 
 
 def _stops(plan: PlanView, remarks: Remarks) -> list[str]:
-    """Return what stops a plan; its question to a person has a separate panel."""
+    """Return the causes that stop a plan; its question to a person has a separate panel."""
     if plan.paused_by:
         return [f"paused: {each}" for each in remarks.pauses]
     still = plan.standing_still
@@ -257,7 +257,7 @@ def look_of(state: str, told: str) -> tuple[str, str]:
 
 
 def blueprint(steps: Sequence[StepView], most: int) -> Group:
-    """Draw the steps of a future plan, with queue and risk."""
+    """Draw the steps of a plan that is not made yet, with queue and risk."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("step", overflow="fold", max_width=36)
     for column in ("type", "risk", "queue"):

@@ -25,7 +25,7 @@ NOBODY: Mapping[str, Any] = {}
 class AttemptTimes:
     """One attempt: its controller, its times in ms, and its result.
 
-    `free` is the time from which its step could be tried. `queued` is its start in the queue, and `began` its start of
+    `free` is the first time when its step could be tried. `queued` is its start in the queue, and `began` its start of
     work, None if that was not reported. `ended` is None while it is in flight. `told` is its outcome as reported.
     """
 

@@ -22,7 +22,7 @@ PROBE_S = 30.0
 
 
 class WrongUser(ValueError):
-    """Nothing can run as this user; the message says why in a sentence."""
+    """Nothing can run as this user; the message has the reason as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def _old(ours: str, theirs: str) -> AliasChoices:
 
 
 class DraftingSettings(FromEnvironment):
-    """Who drafts, how long that may take, and what a draft must be like."""
+    """The drafter, its time limit, and the rules for a draft."""
 
     drafters: DrafterNames = Field(
         default=("none", "queue"), description="the drafters that goals may ask for, separated by commas"

@@ -47,7 +47,7 @@ Ref = Annotated[str, StringConstraints(pattern=r"^refs/\S{1,250}$")]
 
 
 class Issuer(BaseModel):
-    """One `[[issuer]]`: whose tokens, of which repositories, for which keys."""
+    """One `[[issuer]]`: the sender of tokens, their repositories, and the rights of their keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -29,7 +29,7 @@ LOCAL_REDIS = "redis://localhost:6379/0"
 
 
 class ServiceSettings(FromEnvironment):
-    """Where plans are kept, what is allowed there, and who may come in."""
+    """The store of plans, its limits, and the access to it."""
 
     redis_ca_file: Path | None = Field(
         default=None,
@@ -267,7 +267,7 @@ class WrongSettings(PlannerError):
 
 
 class Settings(TelemetrySettings, DraftingSettings, ServiceSettings):
-    """What an operator can set; every field is the variable PLANNER_<NAME>."""
+    """The settings of an operator; every field is the variable PLANNER_<NAME>."""
 
     @property
     def broker(self) -> str:

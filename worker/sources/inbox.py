@@ -1,6 +1,6 @@
-"""The inbox: a folder of Markdown files, one wish each, with title, what, why, priority and constraints.
+"""The inbox: a folder of Markdown files with one wish each.
 
-The fields are in front matter (`priority: high`, `constraints:` with a list below) or under headings (`# Title`, `##
+The fields are `title`, `what`, `why`, `priority` and `constraints`. They are in front matter (`priority: high`, `constraints:` with a list below) or under headings (`# Title`, `##
 What`, `## Why`, `## Priority`, `## Constraints`); front matter has priority. A file without either is all `what`.
 """
 

@@ -155,7 +155,7 @@ def _trace(reason: Element) -> str:
 
 
 def _name(suite: Element, case: Element, reason: Element) -> tuple[str, str | None]:
-    """Return the name of a test in the form of its own tool, as far as the report allows, and its language."""
+    """Return the name of a test in the form of its tool, as far as the report allows, and its language."""
     owner, name, file = case.get("classname", ""), case.get("name", ""), case.get("file", "")
     if _is_rust(case, reason):
         return _rust(suite, name), "rust"

@@ -17,7 +17,7 @@ NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class NoRetry(PlannerError):
-    """No goal can be made of what is kept of a plan; `code` says why."""
+    """No goal can be made from the kept parts of a plan; `code` has the reason."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)

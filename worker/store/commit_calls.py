@@ -183,7 +183,7 @@ def read_ahead(partition: Partition, plan_id: str, reply: Any, ahead: int) -> Ho
 def read_snapshot(partition: Partition, plan_id: str, named: Sequence[str], reply: Any) -> Snapshot:
     """Return the part of a plan that was read for a decision about the steps and notes `named`.
 
-    The caller adds the plan's context, such as standing commands.
+    The caller adds the plan's context, such as bulk commands.
     """
     now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, _, _, raw_texts = reply
     texts = read_texts(raw_texts)

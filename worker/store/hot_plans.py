@@ -43,7 +43,7 @@ class HotPlans:
 
     @property
     def is_usable(self) -> bool:
-        """Whether a decision needs no reading: there is no standing command, and the server's time is known."""
+        """Whether a decision needs no reading: there is no bulk command, and the server's time is known."""
         if self.scopes is None or self.scopes:
             return False
         age = time.monotonic() - self._read

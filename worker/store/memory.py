@@ -25,7 +25,7 @@ UNLIMITED = 2 * 1024**3  # bytes that count as maxmemory where a server has none
 
 
 def refused_at(share: float) -> str:
-    """Return what is refused at this share of used memory; empty if nothing is."""
+    """Return the kinds of input that are refused at this share of used memory; empty if none is."""
     return next((refused for least, refused in REFUSED_FROM.items() if share >= least), "")
 
 

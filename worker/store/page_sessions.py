@@ -33,7 +33,7 @@ def begin(client: Redis, shown: Shown) -> str:
 
 
 def find(client: Redis, token: str) -> Shown | None:
-    """Return the credentials with which a session began; None if it has expired or does not exist."""
+    """Return the credentials that a session began with; None if it has expired or does not exist."""
     (found,) = find_each(client, [token])
     return found
 

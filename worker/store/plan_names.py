@@ -1,4 +1,4 @@
-"""Finds the plan that a user names: by the id of its goal, or by the start of its own id."""
+"""Finds the plan that a user names: by the id of its goal, or by the start of the plan's id."""
 
 from __future__ import annotations
 

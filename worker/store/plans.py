@@ -39,13 +39,13 @@ class NoSnapshot(Enum):
 
 
 class UnreadablePlan(PlannerError):
-    """What is stored of this plan cannot be read."""
+    """The stored data of this plan cannot be read."""
 
 
 class Reconnected(PlannerError):
     """The connection is another one than when the server's commits were compared.
 
-    They are compared with what is known here.
+    They are compared with those that this process knows.
     """
 
 
@@ -87,7 +87,7 @@ class PlanStore:
     ) -> tuple[Any, ...]:
         """Return the call that commits changes of several plans; see commit.lua.
 
-        `commands_heard` is the number of standing commands that the decision knew, if it matters.
+        `commands_heard` is the number of bulk commands that the decision knew, if it matters.
         """
         p, commits = self.partition, self.commits
         keys = (p.commits, p.events, p.timers, p.scopes, p.plans, p.tenants, p.grants)
@@ -227,7 +227,7 @@ class PlanTalk(functions.Talk):
         return self._stand(snapshot, ask, leases, grants)
 
     def _stand(self, plan: Snapshot, ask: Ask, leases: Any, grants: Any) -> Snapshot:
-        """Add the context of a plan to its snapshot: leases, standing commands, grants."""
+        """Add the context of a plan to its snapshot: leases, bulk commands, grants."""
         scopes, head, now = self._scopes or {}, plan.record.head, plan.now
         plan.code, plan.knows_leases = CODE_VERSION, ask.leases
         if leases:
@@ -247,7 +247,7 @@ class PlanTalk(functions.Talk):
     def commit(self, writes: Sequence[Write | PlainChange]) -> None:
         """Apply each change whose plan is still at its version, all in one call.
 
-        The standing commands must be unchanged, too. Several changes of one plan build on each other, and must be in
+        The bulk commands must be unchanged, too. Several changes of one plan build on each other, and must be in
         one call. Plain changes are of lent plans.
         """
         if not writes:

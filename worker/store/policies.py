@@ -27,7 +27,7 @@ MOST_HISTORY = 10_000  # entries that workers keep: operators can only append
 
 
 class PolicyUnreadable(PlannerError):
-    """The policy in force cannot be read here: nobody may make a plan under other rules."""
+    """The policy in force cannot be read here: no worker may make a plan under other rules."""
 
     def __init__(self, digest: str) -> None:
         super().__init__(

@@ -36,7 +36,7 @@ class GoalConflict(PlannerError):
 
 
 class DeadGoal(PlannerError):
-    """The planner could not take a goal; `problem` says why."""
+    """The planner could not take a goal; `problem` has the reason."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.detail)

@@ -328,7 +328,7 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
 
 
 def _paused_by(record: PlanRecord) -> str | None:
-    """Return who or what holds a plan, and until when if that is known."""
+    """Return the causes that pause a plan, and their end if that is known."""
     if record.state in ENDED:
         return None
     until = f" (until {rfc3339(record.paused_until)})" if record.paused_until else ""

@@ -22,7 +22,7 @@ LAG_S = 10.0  # a timer that is due for longer shows that no worker sweeps
 
 
 class Status(BaseModel):
-    """What a worker process says of itself. Times are seconds since 1970 of its host."""
+    """The state of a worker process, as it reports it. Times are seconds since 1970 of its host."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -43,7 +43,7 @@ class Status(BaseModel):
         return now - self.beat < FRESH_S and temporary.exists(self.pid)
 
     def troubles(self, now: float) -> list[str]:
-        """Return what keeps the worker from its work; empty if it is ready."""
+        """Return the causes that keep the worker from its work; empty if it is ready."""
         short = refused_at(self.memory or 0)
         silent = [stream for stream, beat in self.streams.items() if now - beat >= FRESH_S]
         said = {

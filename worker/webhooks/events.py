@@ -35,7 +35,7 @@ class NoEvent(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment of a person; `people` are the words by which a rule may name them: a role, or a username."""
+    """A comment of a person; `people` are the words that a rule may use for them: a role, or a username."""
 
     text: str
     people: tuple[str, ...]
@@ -94,7 +94,7 @@ class Event:
 
     @property
     def author(self) -> str:
-        """The word by which a rule may name the author of an issue: on GitHub a role, on GitLab a username."""
+        """The word that a rule may use for the author of an issue: on GitHub a role, on GitLab a username."""
         return _text(self.at("user.username" if self.scheme is Scheme.GITLAB else "issue.author_association"))
 
     @property

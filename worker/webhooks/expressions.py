@@ -26,7 +26,7 @@ class WrongExpression(PlannerError):
 
 
 class Missing(PlannerError):
-    """An expression finds nothing in a payload, or what is no scalar."""
+    """An expression finds nothing in a payload, or no scalar."""
 
     def __init__(self, expression: str) -> None:
         super().__init__(f"missing: {expression}")

@@ -32,7 +32,7 @@ TOO_MANY, NO_TOKEN, FORBIDDEN, SERVER_ERROR, OK, NO_REQUEST = 429, 401, 403, 500
 
 
 class ForgeAway(PlannerError):
-    """The forge does not answer for now; `retry_after_s` is what it asks for, if it does."""
+    """The forge does not answer for now; `retry_after_s` is the wait that it asks for, if it does."""
 
     def __init__(self, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class ForgeAway(PlannerError):
 
 
 class ForgeRefuses(PlannerError):
-    """The forge does not tell this, and asking again would change nothing."""
+    """The forge does not have this answer, and another request would change nothing."""
 
 
 class Tree(NamedTuple):

@@ -113,7 +113,7 @@ class Limits(wire.Limits):
 
 
 class Delivery(wire.Delivery):
-    """What becomes of the plans' changes; here an unknown name is a mistake."""
+    """The delivery of the plans' changes; here an unknown name is a mistake."""
 
     model_config = ConfigDict(extra="forbid")
 

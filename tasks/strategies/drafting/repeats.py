@@ -1,4 +1,4 @@
-"""Finds steps that would only run again what a change has passed, on the same tree; such a step is left out."""
+"""Finds steps that would only repeat a verification that a change has passed, on the same tree; they are left out."""
 
 from __future__ import annotations
 

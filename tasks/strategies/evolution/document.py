@@ -49,7 +49,7 @@ def mode_of(live: LivePlan) -> ValidationMode:
 
 
 def schema_of(live: LivePlan) -> Mapping[str, Any] | None:
-    """Return the schema for the drafter; None for free text."""
+    """Return the schema for the drafter; None if it writes free text."""
     return None if mode_of(live) is ValidationMode.NONE else PLANNING_OUTPUT_SCHEMA
 
 

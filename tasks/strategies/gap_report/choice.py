@@ -3,13 +3,17 @@
 The most critical gap comes first, then the others in their order; those that failed three times in a row come last,
 with a warning. The first gap that is left with an action once the protected files are out is the one to close.
 
-| option | our default | instead |
-|---|---|---|
-| gap_protected | `action`: one that names a protected file is left out | `file`: that file is, the others stay |
-| gap_high_risk | `failed`: a gap that ever failed is of high risk | `exhausted`: one that failed three times in a row |
-| gap_max_failures | 3: so many in a row of one gap, and another gap comes first | any number from 1 to 100 |
-| gap_pause_after | 0: nobody is asked | after so many failed iterations in a row, of any gaps, a person is asked |
-| gap_checks | what the goal's manifests configure, see checks.py | such as ruff and mypy, in Python |
+Options of an operator, each with its default first:
+
+- `gap_protected`: `action` leaves out an action that names a protected file. `file` leaves out the file alone.
+
+- `gap_high_risk`: `failed` gives high risk to a gap that ever failed. `exhausted` gives it after three failures in a row.
+
+- `gap_max_failures`: 3 (1 to 100). After so many failures in a row of one gap another gap comes first.
+
+- `gap_pause_after`: 0 never asks. A number asks a person after so many failed iterations in a row, of any gaps.
+
+- `gap_checks`: the tools that the goal's manifests configure (checks.py). Others are tools such as ruff and mypy.
 """
 
 from __future__ import annotations

@@ -304,7 +304,7 @@ def _unfit(live: LivePlan, code: str, message: str) -> Expansion:
 
 
 class _FilesAnswer(BaseModel):
-    """What an EXPLORE step answers."""
+    """The answer of an EXPLORE step."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 

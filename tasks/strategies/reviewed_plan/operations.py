@@ -35,7 +35,7 @@ def places(plan: JsonObject, kind: EntityType) -> Iterator[tuple[str | None, Any
 
 
 class AnswerRefused(PlannerError):
-    """An answer cannot be taken: this says why, to whoever gave it, and lists what is `allowed` instead."""
+    """An answer is refused. The message has the reason for its author, and lists the `allowed` values."""
 
     def __init__(self, why: str, allowed: str = "") -> None:
         super().__init__(why)

@@ -92,7 +92,7 @@ DEFAULT_TIMEOUT = {None: "0", WaitFor.VERDICT: "60s", WaitFor.END: "30m"}
 
 
 class SubmitCommand(TyperCommand):
-    """Reads `--wait` without a word of WaitFor as `--wait verdict`, so that FILE may stand behind it."""
+    """Reads `--wait` without a word of WaitFor as `--wait verdict`, so that FILE may follow it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments."""

@@ -87,7 +87,7 @@ UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class WrongField(PlannerError):
-    """A field does not say what it should."""
+    """A field has an invalid value."""
 
     def __init__(self, field: str, detail: str) -> None:
         super().__init__(detail)

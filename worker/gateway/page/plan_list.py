@@ -82,7 +82,7 @@ CHANGES = {  # the state of a delivered change -> its words and their colour
 
 
 class ListQuery(BaseModel):
-    """What the address of the list asks for."""
+    """The filters in the address of the list."""
 
     state: PlanState | None = None
     kind: GoalKind | None = None

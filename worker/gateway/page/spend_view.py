@@ -60,7 +60,7 @@ SHAPES = {
 
 
 class SpendQuery(BaseModel):
-    """What the address asks for."""
+    """The filters in the address of the page."""
 
     window: Window = Window.DAY
     tenant: Name | None = None

@@ -36,7 +36,7 @@ class AttachmentTaken(Outbound):
 
 @router.post("/attachments", status_code=202, response_model=AttachmentTaken)
 def attach(_: Controller, doors: Doors, one: Attachment, lease: Lease) -> Response:
-    """Hand in the diff of a live attempt, before its outcome; its lease stands in a header."""
+    """Hand in the diff of a live attempt, before its outcome; its lease is in a header."""
     attempt = AttemptRef(one.plan_id, one.step_id, one.attempt, lease)
     if outcomes.without_lease(doors.client, doors.partitions, [attempt]):
         raise Refusal("no_such_attempt", NO_ATTEMPT, 404)

@@ -38,7 +38,7 @@ NUMBER = BeforeValidator(_refuse_words)
 
 
 class Claimant(BaseModel):
-    """A controller, and what it says of itself."""
+    """A controller, and its own description."""
 
     controller: ControllerName = Field(examples=["ctl-7"])
     info: dict[str, Any] | None = Field(
@@ -61,7 +61,7 @@ def _encoded(info: dict[str, Any]) -> bytes:
 
 
 class Claim(Claimant):
-    """What a controller asks for."""
+    """The request of a controller."""
 
     claim_id: Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f\x85]{1,128}$")] | None = Field(
         default=None, description="Make a new one for every claim: the same within 60 s returns the same steps."
@@ -107,7 +107,7 @@ class Heartbeat(Claimant):
 
 
 class StepAction(HeldStep):
-    """What the planner answers: `continue`, `cancel`, `pause`, `taken` (another has it) or `stale` (it is over)."""
+    """The planner's answer: `continue`, `cancel`, `pause`, `taken` (another has it) or `stale` (it is over)."""
 
     action: str
     tokens_left: int

@@ -49,7 +49,7 @@ class CommandSent(Outbound):
 
 
 class CommandAnswer(CommandSent):
-    """What became of a command: the event that says so, as the command line prints it with --json."""
+    """The result of a command: its event, as the command line prints it with --json."""
 
     type: str
     data: dict[str, Any]
@@ -94,7 +94,7 @@ async def command_plan(
     wait: Wait = 0,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Command a plan, or a step of it; with `wait` the answer is 200 and what became of it, 409 if it was refused."""
+    """Command a plan, or a step of it; with `wait` the answer is 200 with its result, or 409 if it was refused."""
     said = _read(await request.body())
     said["plan_id"] = plan.plan_id if said.get("plan_id") is None else said["plan_id"]
     if said["plan_id"] != plan.plan_id:

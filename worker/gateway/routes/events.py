@@ -64,7 +64,7 @@ async def events(
     ] = None,
     last_event_id: Annotated[str | None, Header(description="Go on behind the event that had this `id`.")] = None,
 ) -> StreamingResponse:
-    """Follow what happens to the caller's plans. Where events were lost to it the event `gap` says so."""
+    """Follow the events of the caller's plans. The event `gap` reports lost events."""
     wants = _filter(caller, plan, types)
     begun = await run_in_threadpool(_beginning, doors, caller, plan) if plan else None
     now = await doors.hub.position()

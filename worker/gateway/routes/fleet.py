@@ -96,7 +96,7 @@ def _seen_controllers(doors: Context, caller: Access, found: list[ControllerView
 
 
 def find_standing(doors: Context, caller: Access) -> list[StandingCommand]:
-    """Return the standing commands for all plans and for scopes that the caller may see; not those of queues."""
+    """Return the bulk commands for all plans and for scopes that the caller may see; not those of queues."""
     found = fleet.standing_commands(doors.client, time.time_ns() // 1_000_000)
     plans = (each for each in found if not each.scope.startswith(f"{Scope.QUEUE}:"))
     return [each for each in plans if each.scope == Scope.ALL or _may_see(caller, each.scope)]

@@ -106,7 +106,7 @@ class GoalSent(Outbound):
 
 
 class GoalStatus(GoalAnswer):
-    """What became of a goal, as its record says, with every error of one that was rejected."""
+    """The result of a goal, as its record has it, with every error of a rejected goal."""
 
     links: GoalLinks
 
@@ -159,7 +159,7 @@ def read(
     goal_id: Annotated[GoalId, Query()],
     tenant: Annotated[Name | None, Query(description="Whose goal it is, for keys of all tenants.")] = None,
 ) -> Response:
-    """Return what became of a goal."""
+    """Return the result of a goal."""
     return _status(doors, caller, *find_goal(doors, caller, goal_id, tenant))
 
 

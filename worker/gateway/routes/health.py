@@ -16,13 +16,13 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz")
 async def live() -> dict[str, Any]:  # in no thread: those may all wait for Redis
-    """Say that this process answers."""
+    """Report that this process answers."""
     return {"ok": True}
 
 
 @router.get("/readyz")
 def ready(doors: Doors) -> dict[str, Any]:
-    """Say that Redis answers and has the planner's functions; 503 where not."""
+    """Report that Redis answers and has the planner's functions; otherwise 503."""
     try:
         doors.client.ping()
         deployment.check(doors.client, doors.partitions)

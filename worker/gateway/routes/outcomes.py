@@ -42,7 +42,7 @@ class OutcomesSent(Outbound):
 
 
 class OutcomesAnswer(OutcomesSent):
-    """What became of them, in order; null of those that were not judged in time."""
+    """The verdicts in the order of the outcomes; null if one was not judged in time."""
 
     verdicts: tuple[Verdict | None, ...]
 

@@ -52,7 +52,7 @@ class PlanPage(Page[PlanSummary]):
 
 
 class KeptGoal(Outbound):
-    """What is kept of a plan's goal; `left_out` are pointers to what is not."""
+    """The kept parts of a plan's goal; `left_out` has pointers to the others."""
 
     goal: dict[str, Any]
     left_out: tuple[str, ...]
@@ -133,7 +133,7 @@ def _without_clock(lines: dict[str, Any], name: str) -> dict[str, Any]:
 
 @of_plan.get("/steps", response_model=Page[StepView])
 def steps(plan: Plan, doors: Doors, limit: Limit = PAGE, cursor: Offset = "0") -> Response:
-    """List the steps of a plan in their planned order, each with what it does."""
+    """List the steps of a plan in their planned order, each with its current activity."""
     first, view = int(cursor), view_of(doors, plan.plan_id)
     more = first + limit < len(view.steps)
     view = view.model_copy(update={"steps": view.steps[first : first + limit]})
@@ -152,7 +152,7 @@ def step(plan: Plan, doors: Doors, step_id: str) -> Response:
 
 @of_plan.get("/steps/{step_id}/transcript", response_class=PlainTextResponse)
 def transcript(plan: Plan, doors: Doors, step_id: str, attempt: Annotated[int, Query(ge=1, le=1_000_000)]) -> Response:
-    """Return what the agent of an attempt printed, if its controller sent that: data from outside, cut."""
+    """Return the output of an attempt's agent, if its controller sent it: data from outside, truncated."""
     keys = keys_of(doors, plan.plan_id)
     lines = read_lines(doors.client, keys, {step_id})
     known = {each["attempt"]: each for each in history.story_in(doors.client, keys, lines).get(step_id, ())}
@@ -187,7 +187,7 @@ def log(
 def explain(
     plan: Plan, doors: Doors, step_id: Annotated[str | None, Query(alias="step", description="Only this one.")] = None
 ) -> Response:
-    """Explain a plan: what ended it, what would let it go on, and what happened to each step."""
+    """Explain a plan: the cause of its end, the ways to go on, and the history of each step."""
     view = view_of(doors, plan.plan_id)
     if step_id is not None and all(each.step_id != step_id for each in view.steps):
         raise _no_step(step_id)
@@ -202,7 +202,7 @@ def kept_goal(
         str | None, Query(alias="from", description="Of a goal that takes over the steps done before this one.")
     ] = None,
 ) -> Response:
-    """Return what is kept of a plan's goal, of which another plan can be made."""
+    """Return the kept parts of a plan's goal; another plan can be made from them."""
     body, left_out = kept_goal_of(doors, plan.plan_id, step_id)
     return json(KeptGoal(goal=body, left_out=left_out))
 
@@ -216,7 +216,7 @@ def whole(plan: Plan, caller: PlanReader, doors: Doors) -> Response:
 
 @of_plan.get("/summary.md", responses={200: {"content": {"text/markdown": TEXT}}}, response_class=PlainTextResponse)
 def summary(plan: Plan, doors: Doors) -> Response:
-    """Write what became of a plan as a page of Markdown."""
+    """Return the result of a plan as a page of Markdown."""
     view = view_of(doors, plan.plan_id)
     found = page_of_plan(view, _explained(doors, view, None), doors.results.read(view))
     return Response(found, media_type="text/markdown")
@@ -224,7 +224,7 @@ def summary(plan: Plan, doors: Doors) -> Response:
 
 @of_plan.get("/result", response_model=PlanResult)
 def result(plan: Plan, doors: Doors) -> Response:
-    """Return what a plan has done: files, verifications, answers, what it cost, and how to take it."""
+    """Return the result of a plan: files, verifications, answers, cost, and the command that fetches it."""
     return json(doors.results.read(view_of(doors, plan.plan_id)))
 
 
@@ -232,7 +232,7 @@ def result(plan: Plan, doors: Doors) -> Response:
 def changes(
     plan: Plan, doors: Doors, step_id: Annotated[str | None, Query(alias="step", description="Only this one.")] = None
 ) -> Response:
-    """Return the diffs of what landed, one step after the other, as far as they are kept."""
+    """Return the kept diffs of landed changes, in the order of the steps."""
     found = read_result(doors.client, doors.partitions, view_of(doors, plan.plan_id), diffs=ALL_DIFFS).diffs
     texts = [text for (name, _), text in found.items() if step_id in (None, name)]
     if step_id is not None and not texts:
