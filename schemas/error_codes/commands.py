@@ -270,7 +270,7 @@ CODES: Mapping[str, ErrorCode] = {
     "wrong_path": ErrorCode("A path of the sandbox is not valid.", "Read the reason, and correct the path."),
     "wrong_policy": ErrorCode(
         "The file is not a policy.",
-        "Correct each key in `errors`. docs/record.md has all keys.",
+        "Correct each key in `errors`. docs/policies.md has all keys.",
     ),
     "wrong_repositories": ErrorCode("The file of `--repos` is not valid.", "Correct the line that the message names."),
     "wrong_settings": ErrorCode(

@@ -1,6 +1,6 @@
 """What other rules would have done to the recorded plans.
 
-`uv run python -m tests.corpus.backtests` prints the table of docs/record.md; with the file of a policy, each plan that
+`uv run python -m tests.corpus.backtests` prints the table of docs/policies.md; with the file of a policy, each plan that
 comes out otherwise under that one.
 """
 

@@ -1,4 +1,4 @@
-"""The table of docs/record.md says what two policies would have done to the recorded plans."""
+"""The table of docs/policies.md says what two policies would have done to the recorded plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tasks.record.replay import Result, replay
 from tests.corpus import record
 from tests.corpus.backtests import table, tallies
 
-PAGE = Path(__file__).parents[2] / "docs" / "record.md"
+PAGE = Path(__file__).parents[2] / "docs" / "policies.md"
 
 
 @pytest.mark.long
