@@ -1,7 +1,7 @@
 """What other rules would have done to the recorded plans.
 
-`uv run python -m tests.corpus.backtests` prints the table of docs/policies.md; with the file of a policy, each plan that
-comes out otherwise under that one.
+`uv run python -m tests.corpus.backtests` prints the table of docs/policies.md; with the file of a policy, each plan
+that comes out otherwise under that one.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Options(_Table):
 
 
 class Trouble(_Table):
-    """The errors of an agent that come from its model's provider, or from our login there, and are no failure of the step."""
+    """Errors of an agent by its model's provider, or by our login there: they are no failure of the step."""
 
     kinds: tuple[str, ...] = ()
     statuses: tuple[int, ...] = ()
@@ -121,7 +121,7 @@ class Agent(_Table):
         return basic_environment((*self.variables, *more)) | WRITES_NO_BYTECODE | self.environment
 
     def grants(self) -> tuple[PathGrant, ...]:
-        """Return the paths that it may reach in addition to the system: its existing paths, and files of its command."""
+        """Return the paths that it may reach outside of the system: its existing paths, and files of its command."""
         return (*self._paths(), *grants_of(self.argv))
 
     def _paths(self) -> Iterator[PathGrant]:

@@ -49,7 +49,7 @@ class Answer(Inbound):
 
 
 class Context(Inbound):
-    """The commit that the work begins at, and the known facts; the five from `failing_tests` on are data from outside."""
+    """The commit that the work begins at, and known facts; the five from `failing_tests` on are data from outside."""
 
     repo: str | None = None
     base_sha: str | None = Field(default=None, pattern=r"^[^-]")  # a word that git cannot take for an option

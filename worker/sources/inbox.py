@@ -1,7 +1,8 @@
 """The inbox: a folder of Markdown files with one wish each.
 
-The fields are `title`, `what`, `why`, `priority` and `constraints`. They are in front matter (`priority: high`, `constraints:` with a list below) or under headings (`# Title`, `##
-What`, `## Why`, `## Priority`, `## Constraints`); front matter has priority. A file without either is all `what`.
+The fields are `title`, `what`, `why`, `priority` and `constraints`. They are in front matter (`priority: high`,
+`constraints:` with a list below) or under headings (`# Title`, `## What`, `## Why`, `## Priority`, `## Constraints`).
+Front matter has priority. A file without either is all `what`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Options of an operator, each with its default first:
 
 - `gap_protected`: `action` leaves out an action that names a protected file. `file` leaves out the file alone.
 
-- `gap_high_risk`: `failed` gives high risk to a gap that ever failed. `exhausted` gives it after three failures in a row.
+- `gap_high_risk`: `failed` gives high risk to a gap that ever failed. `exhausted` waits for three failures in a row.
 
 - `gap_max_failures`: 3 (1 to 100). After so many failures in a row of one gap another gap comes first.
 

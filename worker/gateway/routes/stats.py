@@ -56,7 +56,7 @@ def find_stats(doors: Context, caller: Access, wanted: Wanted, bys: Sequence[Sta
 
 @router.get("/metrics", response_class=Response, responses={**TEXT, **openapi.problems(403)})
 def metrics(request: Request, caller: Annotated[Access, Depends(having(Right.VIEWER))]) -> Response:
-    """Return metrics of all tenants together for Prometheus; a key of one tenant, or of repositories, may not see them."""
+    """Return metrics of all tenants for Prometheus; a key of one tenant, or of repositories, may not see them."""
     if not caller.key.sees_all:
         raise Refusal("no_right", "These figures are of all tenants: a key of one may not see them.", 403)
     shared: SharedState = request.app.state.shared
