@@ -21,6 +21,7 @@ CODE = "Code"  # stands for a name, a value or an expression inside a sentence
 MIN_WORDS = 4  # a string with fewer words is a name or a label
 MARKUP = re.compile(r"\[/?(?:b|bold|dim|red|green|yellow|cyan|link)[^\]]*\]")
 BREAK = re.compile(r"</?(?:p|h\d|li|td|th|tr|dt|dd|div|section|label|option|button|summary|title|legend|figcaption)\b")
+COMMENT = re.compile(r"\s*# (?! )(.*)")  # a line with more blanks is a command to copy, or a row of a table
 MODULE_AREAS = (  # the area of a string literal, by the beginning of its file's path
     ("tasks/policy/advice", "advice"),
     ("tasks/", "reasons"),
@@ -157,7 +158,8 @@ def _is_prose(words: str) -> bool:
 
 def _templates() -> Iterator[Text]:
     for path in sorted((ROOT / "worker/gateway/page/templates").glob("*.html")):
-        text = re.sub(r"\{#.*?#\}|\{%.*?%\}", "", path.read_text(), flags=re.DOTALL)
+        text = re.sub(r"\{%-? *(?:else|elif)\b.*?%\}", "\f", path.read_text(), flags=re.DOTALL)  # another text
+        text = re.sub(r"\{#.*?#\}|\{%.*?%\}", "", text, flags=re.DOTALL)
         text = BREAK.sub(lambda match: f"\f{match.group()}", re.sub(r"\{\{.*?\}\}", CODE, text, flags=re.DOTALL))
         line = 1
         for block in text.split("\f"):
@@ -172,7 +174,7 @@ def _comments() -> Iterator[Text]:
     line = 0
     lines: list[str] = []
     for number, each in enumerate([*(ROOT / "compose.yaml").read_text().splitlines(), ""], 1):
-        comment = each.partition("# ")[2] if each.strip().startswith("#") else ""
+        comment = match[1] if (match := COMMENT.match(each)) else ""
         if comment:
             line, lines = line or number, [*lines, comment]
         elif lines:

@@ -86,7 +86,7 @@ class Consulting:
         question: Consult,
         stop: Callable[[], bool],
     ) -> Drafted:
-        """Ask the question of a number, or return its recorded answer."""
+        """Ask the numbered question, or return its recorded answer."""
         if drafter not in self.drafters:
             made = drafter_of(self._settings, drafter)
             assert made is not None  # noqa: S101 (no strategy consults `none` or `queue`)
