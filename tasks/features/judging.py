@@ -125,7 +125,7 @@ def begin_judging(unit: UnitOfWork) -> bool:
     why = "held-out tests judge the change"
     unit.pass_revising(why)
     unit.insert((step,), sum(plan.counts.values()), {})
-    unit.tell_added((step.step_id,), HOLDOUT, why)
+    unit.log_added((step.step_id,), HOLDOUT, why)
     return True
 
 

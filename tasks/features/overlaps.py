@@ -41,7 +41,7 @@ from tasks.plan.file_claims import (
     last_of,
     overlapping,
     plans_of,
-    tell_wait,
+    wait_reason,
 )
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
@@ -310,7 +310,7 @@ def note_changed(unit: UnitOfWork, seen: Judgement) -> None:
 def why_held(plan: PlanRecord) -> str:
     """Return the file and plan that the whole plan waits for; empty if it waits for no file."""
     waits = plan.claims
-    return tell_wait(*waits.waits[WHOLE_PLAN]) if waits.hold_plan else ""
+    return wait_reason(*waits.waits[WHOLE_PLAN]) if waits.hold_plan else ""
 
 
 def _mode(head: PlanHead) -> Overlap:
@@ -345,7 +345,7 @@ def _tell(unit: UnitOfWork, found: Overlaps, circles: Iterable[str]) -> list[dic
     """Emit that other plans claim files, too; returns the part to store."""
     mode, overlaps = _mode(unit.plan.head), _listed(found, circles)
     file, others = next(iter(found.items()))
-    reason = tell_wait(file, last_of(others)) if mode is Overlap.WAIT else f"{file} is claimed by {_named(others)}"
+    reason = wait_reason(file, last_of(others)) if mode is Overlap.WAIT else f"{file} is claimed by {_named(others)}"
     data = {"overlap": mode.value, "count": len(found), "overlaps": overlaps}
     unit.emit("plan.overlaps", data, reason)
     return overlaps

@@ -17,7 +17,7 @@ from tasks.text.forbidden_paths import FORBIDDEN
 from tasks.toolchain.catalogue import Catalogue, keep_contracts
 
 
-def tell_setting(goal: Goal, catalogue: Catalogue, setting: Setting) -> dict[str, Any]:
+def setting_data(goal: Goal, catalogue: Catalogue, setting: Setting) -> dict[str, Any]:
     """Return the data that planning read in addition to the goal, without defaults.
 
     Long parts are digests: the operator's contracts, forbidden names, a drafter's answers.
@@ -51,7 +51,7 @@ def _tell_draft(said: Drafted) -> dict[str, Any]:
     return told
 
 
-def tell_birth(unit: UnitOfWork, draft: Draft) -> Mapping[str, Any]:
+def birth_data(unit: UnitOfWork, draft: Draft) -> Mapping[str, Any]:
     """Return how an announced plan began: digests of stored data, and all other data in full."""
     snapshot, plan = unit.snapshot, unit.plan
     told: dict[str, Any] = {

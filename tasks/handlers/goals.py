@@ -17,7 +17,7 @@ from schemas.goal import Goal
 from schemas.step import PlannedStep
 from schemas.stored import USAGE_NAMES, LogHead, PlanHead, PlanRecord
 from tasks.base.batches import batches
-from tasks.handlers.birth import tell_birth, tell_setting
+from tasks.handlers.birth import birth_data, setting_data
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.snapshot import Snapshot
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
@@ -77,7 +77,7 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
             answer = replace(answer, tools=keep_contracts(catalogue, None if expands else answer.steps))
     if isinstance(answer, NothingToDo | Consult):
         return answer
-    answer = replace(answer, read=tell_setting(goal, catalogue, setting))
+    answer = replace(answer, read=setting_data(goal, catalogue, setting))
     if planned is goal:
         return answer
     about = asked if answer.goal is None else answer.goal.model_copy(update={"limits": asked.limits})
@@ -310,4 +310,4 @@ def _announce(unit: UnitOfWork, plan_seed: PlanSeed, goal: Goal, draft: Draft) -
         unit.emit("goal.sanitized", {"count": len(draft.findings), "classes": sorted(set(draft.findings))})
     if draft.phases:
         expansion.emit_phases(unit, draft.phases)
-    unit.born = tell_birth(unit, draft)
+    unit.born = birth_data(unit, draft)

@@ -15,7 +15,7 @@ from schemas import codec
 from schemas.goal import Goal
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import goals
-from tasks.memory.alike import told_to_drafters
+from tasks.memory.alike import results_for_drafters
 from tasks.plan.cached_draft import DRAFT_NOTE, HIT, PUT, may_keep, read_draft
 from tasks.rules.goal_cleaning import clean_goal
 from tasks.rules.permission import expand_allowed
@@ -85,7 +85,7 @@ def question(goal: Goal, catalogue: Catalogue, setting: Setting, answer: Answer,
     body = goal.model_dump(mode="json", exclude=APART, exclude_defaults=True)
     rules = [POLICY_VERSION, setting.policy.digest, setting.forbidden.pattern.pattern, keep_contracts(catalogue, None)]
     context = codec.canonical(
-        [body, list(files), drafter, dict(setting.options), told_to_drafters(setting.memory), *rules]
+        [body, list(files), drafter, dict(setting.options), results_for_drafters(setting.memory), *rules]
     )
     sentence = " ".join(goal.goal.split()).encode(errors="surrogatepass")
     return CacheQuestion(goal, catalogue, setting, f"{_digest(context)} {_digest(sentence)}")

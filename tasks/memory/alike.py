@@ -143,7 +143,7 @@ def describe(similar: Mapping[str, Any], *, roughly: bool = False) -> str:
     return f"{names}: {succeeded} of {attempts} succeeded{more}"
 
 
-def told_to_drafters(similar: Iterable[Mapping[str, Any]]) -> list[str]:
+def results_for_drafters(similar: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return rough results of similar attempts for a drafter, one in each line."""
     return [describe(each, roughly=True) for each in similar]
 

@@ -24,7 +24,7 @@ LEFT_OUT = "+"
 MARK = "//"  # begins what plans claim that is no file: `mark_of_same`
 REVIEW = MARK + "the review of an open change"  # claimed by one of them while the repository takes no new work
 JUST_MERGED = MARK + "just merged: "  # begins the marks that a merged change keeps for a day
-WAITING = "waiting for "  # prefix of the sentence of `tell_wait`
+WAITING = "waiting for "  # prefix of the sentence of `wait_reason`
 MOST_PLANS = 5  # reported for one file
 COUNTER = ""  # key next to the files of a repository: counts the changes of waits
 
@@ -71,7 +71,7 @@ def overlapping(claimed: Sequence[str], others: Iterable[str]) -> list[str]:
     return [each for each in near if each in around or not own.isdisjoint(folders_around(each))]
 
 
-def tell_wait(file: str, plan_id: str) -> str:
+def wait_reason(file: str, plan_id: str) -> str:
     """Return the sentence about the file and the plan that a plan or a step waits for."""
     return f"{WAITING}{file.removeprefix(MARK).partition('/')[0] if file.startswith(MARK) else file}: {plan_id}"
 

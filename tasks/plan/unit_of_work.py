@@ -185,7 +185,7 @@ class UnitOfWork:
         self.move_plan(P.REVISING.value, "revising", reason=why)
         self.move_plan(P.EXECUTING.value, "revised")
 
-    def tell_added(self, ids: Sequence[str], rule: str, why: str) -> None:
+    def log_added(self, ids: Sequence[str], rule: str, why: str) -> None:
         """Note the added steps in the log, and emit `plan.unfolded`."""
         data = {
             "revision": self.plan.revision,

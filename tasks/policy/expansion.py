@@ -274,7 +274,7 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
     if taken := [step_id for step_id in ids if looks_inserted(step_id)]:
         plan.structure.taken += taken
     unit.insert(steps, total, dependents_of(steps))
-    unit.tell_added(ids, "unfolding", found.why)
+    unit.log_added(ids, "unfolding", found.why)
 
 
 EXPANDS = attrgetter("strategy_state")

@@ -32,7 +32,7 @@ def insert_behind(unit: UnitOfWork, step: Step, made: PlannedStep, waiting: list
     unit.snapshot.windows[step.step_id, 0] = Window((made.step_id,))
     if unit.strategy_state:
         unit.keep_strategy_state(ids=[*unit.strategy_state["ids"], made.step_id])
-    unit.tell_added((made.step_id,), rule, why)
+    unit.log_added((made.step_id,), rule, why)
 
 
 def _wait_for(unit: UnitOfWork, step: Step, was: str, now: str) -> None:

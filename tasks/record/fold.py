@@ -17,7 +17,7 @@ from tasks.plan.report import Report
 from tasks.plan.snapshot import Snapshot
 from tasks.record.held_plan import HeldPlan
 from tasks.record.lines import Line, Told
-from tasks.record.surroundings import clocks_of, leases_of, put_around
+from tasks.record.surroundings import add_surroundings, clocks_of, leases_of
 
 CLOCKS = frozenset(
     {
@@ -88,7 +88,7 @@ class Fold:
         if not self._has_seed:
             _take_from(line, view)
         view.code = self._code
-        put_around(view, line)
+        add_surroundings(view, line)
         return view
 
 

@@ -7,7 +7,7 @@ from tasks.plan.snapshot import Clocks, Grant, Lease, Snapshot, StandingCommand
 from tasks.record.lines import Line
 
 
-def put_around(view: Snapshot, line: Line) -> None:
+def add_surroundings(view: Snapshot, line: Line) -> None:
     """Add the surroundings of the plan at the decision of `line` to the snapshot."""
     around = line.get("around", {})
     view.full = line.get("full", ())

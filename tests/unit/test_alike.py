@@ -12,7 +12,7 @@ from schemas.goal import Goal
 from schemas.times import DAY_MS
 from tasks.features.outcome_memory import compare_steps, read, similar_to
 from tasks.handlers import goals, plan_cache
-from tasks.memory.alike import LEAST_ALIKE, MOST_SIMILAR, compare, describe, told_to_drafters
+from tasks.memory.alike import LEAST_ALIKE, MOST_SIMILAR, compare, describe, results_for_drafters
 from tasks.memory.outcomes import Attempted
 from tasks.rules.strategy import Consult, Draft, Setting
 from tasks.toolchain.catalogue import CATALOGUE
@@ -83,7 +83,7 @@ def test_a_drafter_is_told_roughly_and_a_draft_made_with_other_memory_is_not_ser
     raw = [codec.dumps([*a_record(category=category)]) for category in ("LINT_ERROR", "LINT_ERROR", "")]
     born = replace(a_plan_seed(), recalled={"outcomes": read(raw, goal, EPOCH_MS)})
     memory = similar_to(born, goal)
-    assert told_to_drafters(memory) == ["Mend the sum of the cart (src/cart.py): often fails by LINT_ERROR"]
+    assert results_for_drafters(memory) == ["Mend the sum of the cart (src/cart.py): often fails by LINT_ERROR"]
 
     fields = []
     for told in ((), memory):

@@ -59,8 +59,8 @@ def rules() -> Iterator[str]:
             name, given = ast.unparse(node.func).rpartition(".")[2], node.args
             if name == "Revision" and len(given) > 2 and isinstance(given[2], ast.Tuple):
                 yield from (value_of(module, each) for each in given[2].elts)
-            elif name in ("tell_added", "insert_behind"):
-                rule = given[1] if name == "tell_added" else given[4]
+            elif name in ("log_added", "insert_behind"):
+                rule = given[1] if name == "log_added" else given[4]
                 yield from filter(None, [value_of(module, rule)])
 
 

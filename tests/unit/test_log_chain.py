@@ -9,7 +9,7 @@ from schemas.step import PlannedStep, pack_step
 from schemas.stored import LogHead, read_part
 from schemas.stored.step import complete
 from tasks.base.log_chain import digest_line
-from tasks.handlers.birth import tell_setting
+from tasks.handlers.birth import setting_data
 from tasks.handlers.goals import CHUNK
 from tasks.plan.snapshot import Clocks, StandingCommand
 from tasks.plan.unit_of_work import UnitOfWork
@@ -89,13 +89,13 @@ def test_the_line_of_a_creation_says_what_it_read_and_what_it_began_with() -> No
     )
     goal = a_goal(kind="campaign", files=["src/a.py"])
 
-    assert tell_setting(goal, CATALOGUE, setting) == {
+    assert setting_data(goal, CATALOGUE, setting) == {
         "drafter": "queue",
         "options": {"style": "short"},
         "recalled": {"failures": 2},
         "drafts": [{"tokens": 0, "error": None, "output": digest_line(said)} for said in (b'"x"', b"[%d]" % 2**64)],
     }
-    assert tell_setting(goal, CATALOGUE, Setting()) == {}
+    assert setting_data(goal, CATALOGUE, Setting()) == {}
 
 
 def test_the_line_of_a_creation_names_the_goal_and_the_steps_by_their_digests() -> None:

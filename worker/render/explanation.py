@@ -10,7 +10,7 @@ from rich.text import Text
 
 from schemas.plan import MemoryView, PlanView
 from tasks.features.baseline.red_checks import DROPPED
-from worker.render.plan import DELIVERED, UNVERIFIED, memory_lines, plain, told_state
+from worker.render.plan import DELIVERED, UNVERIFIED, memory_lines, plain, shown_state
 from worker.render.remarks import Remarks
 
 HAPPENED = frozenset({"commands", "errors", "category"})  # these happen once, without a counter
@@ -62,7 +62,7 @@ def _halt(halt: dict[str, Any] | None) -> Iterator[str]:
 
 def _steps(explained: dict[str, Any]) -> Iterator[str]:
     for step in explained["steps"]:
-        state = told_state(explained["state"], step["state"], was_tried=bool(step["attempts"]))
+        state = shown_state(explained["state"], step["state"], was_tried=bool(step["attempts"]))
         before = f", inserted before the next attempt of {step['inserted_by']}" if step["inserted_by"] else ""
         doubt = "" if step["verified"] is not False else f", {UNVERIFIED}"
         yield f"{step['step_id']}  {state}{before}{doubt}"

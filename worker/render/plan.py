@@ -231,7 +231,7 @@ def _steps(plan: PlanView, most: int | None) -> Group:
     table.add_column("work", overflow="fold")
     shown = plan.steps[:most]
     for branch, step in arrange(shown):
-        told = told_state(plan.state, step.state, was_tried=step.attempt > 0, doing=step.activity)
+        told = shown_state(plan.state, step.state, was_tried=step.attempt > 0, doing=step.activity)
         mark, style = look_of(step.state, told)
         name = Text.assemble((branch, "dim"), (f"{mark} ", style), step.step_id)
         state = Text(told, style if told == step.state else "dim")
@@ -240,7 +240,7 @@ def _steps(plan: PlanView, most: int | None) -> Group:
     return Group(table, *([Text(f"... and {left:,} more steps (--all)", "dim")] if left else []))
 
 
-def told_state(of_plan: str, state: str, *, was_tried: bool, doing: StepActivity | None = None) -> str:
+def shown_state(of_plan: str, state: str, *, was_tried: bool, doing: StepActivity | None = None) -> str:
     """Return the state of a step for people.
 
     A step is ACTIVE as soon as its attempt is handed out. Until a controller has it, it is queued, and between two

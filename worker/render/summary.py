@@ -17,7 +17,7 @@ from schemas.result import PlanResult
 from worker.render.delivery import describe_delivery
 from worker.render.explanation import lines_of
 from worker.render.mermaid import MAX_NODES, flowchart
-from worker.render.plan import STEP_LOOKS, plain, span, told_state
+from worker.render.plan import STEP_LOOKS, plain, shown_state, span
 from worker.render.remarks import Remarks
 from worker.render.result_text import details_of
 
@@ -130,7 +130,7 @@ def _delivered(of: PlanView | GoalAnswer) -> Iterator[str]:
 def _steps(plan: PlanView) -> Iterator[str]:
     steps = plan.steps
     marks = {str(state): mark for state, (mark, _) in STEP_LOOKS.items()}
-    told = {step.step_id: told_state(plan.state, step.state, was_tried=step.attempt > 0) for step in steps}
+    told = {step.step_id: shown_state(plan.state, step.state, was_tried=step.attempt > 0) for step in steps}
     rows = [
         (
             code(step.step_id),

@@ -18,7 +18,7 @@ from schemas.stored import Attempt, Claims, read_part
 from schemas.stored.features import Releases
 from schemas.times import rfc3339
 from tasks.features.handing_back import LAST
-from tasks.plan.file_claims import tell_wait
+from tasks.plan.file_claims import wait_reason
 from tasks.plan.snapshot import NOTE
 from worker.store import fleet
 from worker.store.keys import CONTROLLERS, Partition, partition_of
@@ -106,7 +106,7 @@ def _kept(live: bytes | None, released: bytes | None) -> dict[str, StepActivity]
     kept = codec.loads(live or b"{}")
     backoffs, waits = kept.get("backoffs", {}), read_part(kept, Claims).waits
     handed_back = _handed_back(released) if read_part(kept, Releases).counts else {}
-    found = {step: StepActivity(kind="held", reason=tell_wait(*wait)) for step, wait in waits.items() if step}
+    found = {step: StepActivity(kind="held", reason=wait_reason(*wait)) for step, wait in waits.items() if step}
     for step, until in backoffs.items():
         found[step] = StepActivity(kind="backoff", until=rfc3339(until), **handed_back.get(step, {}))
     return found

@@ -127,9 +127,9 @@ def begin(unit: UnitOfWork) -> bool:
     unit.pass_revising(why)
     unit.insert((step,), sum(plan.counts.values()), {})
     if found.landed:
-        unit.tell_added((step.step_id,), DELIVER, why)
+        unit.log_added((step.step_id,), DELIVER, why)
     else:
-        unit.tell_added((step.step_id,), LAND, why)
+        unit.log_added((step.step_id,), LAND, why)
     return True
 
 

@@ -233,7 +233,7 @@ def _end(unit: UnitOfWork, step: Step, failure: Failure | None) -> None:
 def _add(unit: UnitOfWork, made: PlannedStep, why: str) -> None:
     unit.pass_revising(why)
     unit.insert((made,), sum(unit.plan.counts.values()), {})
-    unit.tell_added((made.step_id,), LAND, why)
+    unit.log_added((made.step_id,), LAND, why)
 
 
 def _ask(unit: UnitOfWork, step: Step, failure: Failure | None, why: str) -> None:

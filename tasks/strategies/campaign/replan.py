@@ -37,7 +37,7 @@ _BY_TESTS = frozenset(  # failures of a task that its tests may have caused
 )
 
 
-def ask_anew(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expansion:
+def draft_again(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expansion:
     """Let a controller draft other tasks."""
     prompt = prompt_of(state.known, scope, stuck=_situation(tasks_of(live.document), state.progress))
     waits = DRAFT + redo_suffix(state.replans)
@@ -173,7 +173,7 @@ def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) 
     return lines
 
 
-def may_plan_anew(state: CampaignState, with_tests: CampaignState) -> bool:
+def may_plan_again(state: CampaignState, with_tests: CampaignState) -> bool:
     """Return whether a stuck campaign may be replanned: up to its limit, or once again for repeated tests."""
     if not state.terms.replans or not is_worth_it(state.progress):
         return False

@@ -44,7 +44,7 @@ from tasks.strategies.campaign.outline import (
 )
 from tasks.strategies.campaign.parts import meant_for
 from tasks.strategies.campaign.question import page_of
-from tasks.strategies.campaign.replan import ask_anew, may_plan_anew, replan_by_templates, with_tests_again
+from tasks.strategies.campaign.replan import draft_again, may_plan_again, replan_by_templates, with_tests_again
 from tasks.strategies.campaign.sequence import parents
 from tasks.strategies.campaign.state import CampaignScope, CampaignState, scope_of, terms_of
 from tasks.strategies.campaign.steps import DRAFT, blocked_reason, note_end, task_of, tasks_of
@@ -205,8 +205,8 @@ def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
     """Replan the incomplete tasks, unless the limit is reached or replanning cannot help."""
     state = CampaignState.model_validate(live.state)
     with_tests = with_tests_again(live, state)
-    if not may_plan_anew(state, with_tests):
+    if not may_plan_again(state, with_tests):
         return None
     scope = scope_of(live, state, catalogue)
     state = with_tests.model_copy(update={"replans": state.replans + 1})
-    return (ask_anew if state.terms.drafter == QUEUE else replan_by_templates)(live, state, scope)
+    return (draft_again if state.terms.drafter == QUEUE else replan_by_templates)(live, state, scope)

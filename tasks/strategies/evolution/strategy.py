@@ -12,7 +12,7 @@ from schemas.envelope import field_error
 from schemas.goal import Goal
 from schemas.kinds.evolution import Evolution, PlanningAgentResponse, ValidationMode
 from schemas.step import PlannedStep
-from tasks.memory.alike import told_to_drafters
+from tasks.memory.alike import results_for_drafters
 from tasks.rules.strategy import (
     Answer,
     Consult,
@@ -199,7 +199,7 @@ def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting)
     mode = evolution.validation_mode or ValidationMode(options.validation_mode or ValidationMode.LENIENT)
     made = prepare(evolution, goal, TrajectoryOptions.of(setting.options), setting.summaries)
     prompt = prompt_of(
-        made.request, mode, project.files, told_to_drafters(setting.memory), with_schema=options.schema_in_prompt
+        made.request, mode, project.files, results_for_drafters(setting.memory), with_schema=options.schema_in_prompt
     )
     document = PlanningAgentResponse(
         prompt=shown_prompt(prompt),

@@ -36,7 +36,7 @@ FINDINGS = frozenset(
 _RUN = re.compile(r"(?P<check>.+?)(?:-run(?P<run>\d))?")  # the names of steps that run a check again
 
 
-def mend_what_it_found(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
+def repair_findings(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     """Patch the findings of a check, or repeat a run without a result; None if it passed, or ran often enough."""
     state, name = state_of(live), _RUN.fullmatch(end.step_id)
     is_check = name is not None and name["check"] in (CHECK_ID, VERIFY_ID + state.suffix_before)

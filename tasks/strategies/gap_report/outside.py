@@ -21,7 +21,7 @@ _WHY = {
 }
 
 
-def tell_passed_over(passed: Sequence[PassedGap]) -> str:
+def describe_passed_over(passed: Sequence[PassedGap]) -> str:
     """Return how many gaps were passed over, with the reasons; empty if there are none."""
     reasons = dict.fromkeys(_WHY[each.reason] for each in passed)
     return f"{len(passed)} passed over, {' or '.join(reasons)}" if passed else ""

@@ -36,14 +36,14 @@ from tasks.strategies.drafting.focus import file_of_test
 from tasks.strategies.drafting.project import NO_VERIFICATION, Project, read_test_command
 from tasks.strategies.drafting.reproduce import reproduce_first
 from tasks.strategies.gap_report.analysis import is_of_tests
-from tasks.strategies.gap_report.check_first import mend_what_it_found
+from tasks.strategies.gap_report.check_first import repair_findings
 from tasks.strategies.gap_report.checks import Checks, checks_named_in, choose_checks, unknown_checks
 from tasks.strategies.gap_report.choice import Choice, Rules, choose, gaps_in
 from tasks.strategies.gap_report.constraints import Protection, Shield
 from tasks.strategies.gap_report.document import Iteration, estimate_risk, make_iteration
 from tasks.strategies.gap_report.evidence import all_failing_tests, tests_named_in
 from tasks.strategies.gap_report.history import COUNTER, GapHistory, field_of
-from tasks.strategies.gap_report.outside import describe_outside, tell_passed_over
+from tasks.strategies.gap_report.outside import describe_outside, describe_passed_over
 from tasks.strategies.gap_report.pause import NO_ANSWER, ask_first, is_consent
 from tasks.strategies.gap_report.places import PROTECTED
 from tasks.strategies.gap_report.second_look import look_again, note_failure
@@ -138,7 +138,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     """Patch the files that were found; a skipped exploration leaves all allowed files."""
     if end.step_id != EXPLORE_ID:
-        return note_failure(live, end) or _within_limits(live, mend_what_it_found(live, end, catalogue))
+        return note_failure(live, end) or _within_limits(live, repair_findings(live, end, catalogue))
     if end.state not in {"DONE", "SKIPPED"} or live.document is None:
         return None
     allowed = free_files(live)
@@ -253,7 +253,7 @@ def _failing(project: Project, tests: Iterable[str]) -> Project:
 
 def _phases(iteration: Iteration) -> tuple[Phase, ...]:
     plan = iteration.plan
-    told = tell_passed_over(plan.passed_over)
+    told = describe_passed_over(plan.passed_over)
     why = f"; {told}" if told else ""
     chosen = fit(f"{plan.gap.priority} {plan.gap.category}: {plan.gap.description}", 200).rstrip(".")
     done = f"{len(plan.actions)} {'action' if len(plan.actions) == 1 else 'actions'}, risk {plan.estimated_risk}"

@@ -16,7 +16,7 @@ from schemas.kinds.reviewed_plan import ReviewedPlanInput, ReviewState, StepEnd,
 from schemas.kinds.reviewed_plan_files import GateVerdict, Plan
 from schemas.kinds.reviewed_plan_strict import plain_answer, strict_answer
 from schemas.wording import expected
-from tasks.memory.alike import told_to_drafters
+from tasks.memory.alike import results_for_drafters
 from tasks.rules import strategy
 from tasks.rules.permission import expand_allowed
 from tasks.rules.strategy import Answer, Draft, End, Expansion, LivePlan, Setting
@@ -69,7 +69,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
         return reject("invalid_plan", tuple(_cleaning_errors(error)))
     if found := tuple(_plan_errors(given, document.plan, allowed.files)):
         return reject("invalid_plan", found)
-    state = begin_state(given, project).model_copy(update={"memory": tuple(told_to_drafters(setting.memory))})
+    state = begin_state(given, project).model_copy(update={"memory": tuple(results_for_drafters(setting.memory))})
     turn = Turn(goal, allowed.files, catalogue, setting.now, state, document)
     first = go(turn, PARTS[turn.state.workflow][0]).expansion("")
     return Draft(first.steps, first.document, state=first.state, phases=first.phases)

@@ -10,7 +10,7 @@ from schemas.base import StepState, StepType
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.kinds.task import TASK_DRAFT_SCHEMA
-from tasks.memory.alike import told_to_drafters
+from tasks.memory.alike import results_for_drafters
 from tasks.rules.permission import expand_allowed
 from tasks.rules.risk import RISK
 from tasks.rules.strategy import (
@@ -170,7 +170,7 @@ def _draft_with(project: Project, template: Answer, setting: Setting) -> Answer:
     if isinstance(template, Rejected) and {error.code for error in template.errors} != {"too_many_files"}:
         return template
     options = DraftOptions.of(setting.options)
-    prompt = prompt_of(project, told_to_drafters(setting.memory), with_schema=options.schema_in_prompt)
+    prompt = prompt_of(project, results_for_drafters(setting.memory), with_schema=options.schema_in_prompt)
     if setting.drafter == QUEUE:
         return _ask_controller(project, template, options, prompt)
     strict, changes = options.validation_mode == "strict", _asks_for_change(template)

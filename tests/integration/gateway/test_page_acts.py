@@ -185,7 +185,7 @@ def test_nothing_is_done_without_the_right_the_plan_and_the_token(gateway: Gatew
     assert gateway.redis.xlen(Partition(0).commands) == before
 
 
-def ask_anew(planner: Planner, plan_id: str, question: str, until: int) -> None:
+def ask_again(planner: Planner, plan_id: str, question: str, until: int) -> None:
     """Have a plan ask a person to decide about a gate, in the place of what it asked."""
     key = Partition(0).plan(plan_id).plan
     raw: Any = planner.client.hmget(key, *HOT)
@@ -197,9 +197,9 @@ def ask_anew(planner: Planner, plan_id: str, question: str, until: int) -> None:
 def test_an_answer_counts_for_the_question_that_its_reader_saw(gateway: Gateway, planner: Planner, gate: str) -> None:
     plan_id, client = questioned(planner), signed_in(gateway, Right.OPERATOR)
     at = f"/plans/{plan_id}/acts/answer"
-    ask_anew(planner, plan_id, DECIDE.format("plan-design"), until=2_000_000_000_000)
+    ask_again(planner, plan_id, DECIDE.format("plan-design"), until=2_000_000_000_000)
     seen = hidden(client.get(at).text)
-    ask_anew(planner, plan_id, DECIDE.format(gate), until=2_000_000_000_001)
+    ask_again(planner, plan_id, DECIDE.format(gate), until=2_000_000_000_001)
     before = gateway.redis.xlen(Partition(0).commands)
 
     late = client.post(at, data={**seen, "choice": "accept", "reason": "it <will> do", "answer": ""})
@@ -217,7 +217,7 @@ def test_what_was_written_about_another_question_is_kept_beside_the_form(gateway
     plan_id, client = questioned(planner), signed_in(gateway, Right.OPERATOR)
     at = f"/plans/{plan_id}/acts/answer"
     seen = hidden(client.get(at).text)
-    ask_anew(planner, plan_id, DECIDE.format("plan-code"), until=2_000_000_000_000)
+    ask_again(planner, plan_id, DECIDE.format("plan-code"), until=2_000_000_000_000)
 
     late = client.post(at, data={**seen, "choice": "", "answer": "In Redis, <b>always</b>"})
 

@@ -26,7 +26,7 @@ from worker.gateway.cookies import session_in
 from worker.gateway.page.static_files import address_of
 from worker.gateway.problems import UNAUTHORIZED, Refusal, refusal_of
 from worker.gateway.routes.fleet import FLEET_RIGHTS
-from worker.render.plan import look_of, span, told_state
+from worker.render.plan import look_of, shown_state, span
 from worker.store import page_sessions
 
 PLAN_MARKS = {  # in addition to the colour, which not every user can see
@@ -127,7 +127,7 @@ def _environment() -> Environment:
         "share": share,
         "span": span,
         "step_mark": lambda state, told="": look_of(state, told)[0],
-        "told_state": told_state,
+        "shown_state": shown_state,
         "took": took,
     }
     return made
