@@ -40,9 +40,9 @@ PIECES = {  # by module, the longest name that fits
     "worker.streams": "reading: outcomes are decoded and sorted by plan",
     "worker.engine.router": "reading: outcomes are decoded and sorted by plan",
     "schemas.plain_outcome": "reading: outcomes are decoded and sorted by plan",
-    "tasks": "deciding: guards, budgets, what starts, the spec, two events, the log line",
+    "tasks": "deciding: guards, budgets, steps to start, the spec, two events, the log line",
     "schemas.stored.step": "looking at the step that starts, once a step",
-    "schemas": "deciding: guards, budgets, what starts, the spec, two events, the log line",
+    "schemas": "deciding: guards, budgets, steps to start, the spec, two events, the log line",
     "worker.store.functions": "sending and receiving: packing, sockets, parsing replies",
     "worker.store.commit_calls": "laying out the commits",
     "worker": "bookkeeping: copies of plans, counters, batches",
@@ -167,7 +167,7 @@ def table(figures: Mapping[str, Any]) -> Iterator[str]:
     columns = [figures["alone"], *([figures["beside"]] if "beside" in figures else [])]
     heads = [
         "us an outcome",
-        *([f"beside {figures['live']:,} live plans".replace(",", " ")] if len(columns) > 1 else []),
+        *([f"with {figures['live']:,} live plans".replace(",", " ")] if len(columns) > 1 else []),
     ]
 
     def row(name: str, values: Iterable[float]) -> str:
