@@ -1,4 +1,4 @@
-"""Fills docs/performance.md from docs/performance.json and docs/profile.json, and draws docs/performance.svg.
+"""Fills docs/performance.md and docs/profile.md from their figures, and draws docs/performance.svg.
 
     uv run python -m tests.bench --runs 3 --json > docs/performance.json
     uv run python -m tests.bench.profile --beside 100000 --json > docs/profile.json
@@ -21,7 +21,7 @@ from tests.bench.profile import table
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, CURVES, FIGURES = DOCS / "performance.md", DOCS / "performance.svg", DOCS / "performance.json"
-PROFILE = DOCS / "profile.json"
+PROFILE_PAGE, PROFILE = DOCS / "profile.md", DOCS / "profile.json"
 BEGIN, END = "<!-- profile -->\n", "<!-- /profile -->\n"
 ROW = re.compile(r"^\| `(\w+)` \| [^|]* \|", re.MULTILINE)
 WIDTH, HEIGHT, TOP, BASE, PANEL, LEFT = 960, 300, 64, 236, 296, 56
@@ -141,5 +141,6 @@ def _text(kind: str, x: float, y: float, text: str) -> str:
 
 if __name__ == "__main__":
     found = codec.loads(FIGURES.read_bytes())["figures"]
-    PAGE.write_text(profiled(filled(PAGE.read_text(), found), codec.loads(PROFILE.read_bytes())))
+    PAGE.write_text(filled(PAGE.read_text(), found))
+    PROFILE_PAGE.write_text(profiled(PROFILE_PAGE.read_text(), codec.loads(PROFILE.read_bytes())))
     CURVES.write_text(draw(found))

@@ -1,15 +1,16 @@
-"""The figures of docs/performance.md are those of the run beside it, and so are its curves."""
+"""The figures of docs/performance.md and docs/profile.md are those of their runs, and so are its curves."""
 
 from __future__ import annotations
 
 from schemas import codec
-from tests.tools.performance_page import CURVES, FIGURES, PAGE, PROFILE, draw, filled, profiled
+from tests.tools.performance_page import CURVES, FIGURES, PAGE, PROFILE, PROFILE_PAGE, draw, filled, profiled
 
 
 def test_the_page_and_its_curves_are_made_of_the_figures_beside_them() -> None:
     found = codec.loads(FIGURES.read_bytes())["figures"]
 
-    assert PAGE.read_text() == profiled(filled(PAGE.read_text(), found), codec.loads(PROFILE.read_bytes()))
+    assert PAGE.read_text() == filled(PAGE.read_text(), found)
+    assert PROFILE_PAGE.read_text() == profiled(PROFILE_PAGE.read_text(), codec.loads(PROFILE.read_bytes()))
     assert CURVES.read_text() == draw(found)
 
 
