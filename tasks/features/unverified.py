@@ -23,7 +23,7 @@ from tasks.strategies.criteria import StepTools
 from tasks.text.folders import inner
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.contract import ToolCategory, operand
-from tasks.toolchain.files import Role, role_of
+from tasks.toolchain.files import Role, role_of, stem_of, subject_of
 
 MOST_NAMED = 5
 
@@ -134,7 +134,7 @@ def tools_of(steps: Sequence[Planned]) -> list[StepTools]:
 def describe_unverified(steps: Sequence[Planned], catalogue: Catalogue) -> str | None:
     """Return one or two sentences about unverified parts; None if some tool verifies every file that may change.
 
-    A test verifies the changes of the steps before it, except documents.
+    A test verifies the changes of the steps before it, except documents, and the file that it is named after.
     """
     if not any(step.facts["mode"] == Mode.PATCH for step in steps):
         return None
@@ -154,7 +154,10 @@ def _open_files(step: Planned, *, tested: bool) -> Iterator[str]:
     if step.facts["mode"] != Mode.PATCH or step.state in (S.FAILED, S.SKIPPED):
         return
     files, tools = step.facts["allowed_files"], step.tools
+    tests = (word.partition("::")[0] for tool in tools for word in tool["argv"])
+    subjects = {subject_of(test) for test in tests if role_of(test) is Role.TEST}
     named = {path for path in files if any(_names(tool, path) for tool in tools)}
+    named |= {path for path in files if role_of(path) is Role.SOURCE and stem_of(path) in subjects}
     wide = any(not any(_names(tool, path) for path in files) for tool in tools)
     for path in files:
         if path not in named and (role_of(path) is Role.DOCUMENT or not (tested or wide)):

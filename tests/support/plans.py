@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from schemas import codec
 from schemas.base import Mode, RiskLevel, StepType, Verdict
@@ -33,6 +33,7 @@ from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Draft
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts, render
 from tests.support import plain
+from tests.support.asking import Asked
 from tests.support.documented import TOOLS_EXAMPLE as TOOLS_EXAMPLE
 from tests.support.memory_store import EPOCH_MS, MemoryStore
 from tests.support.stored_steps import facts_of
@@ -172,6 +173,13 @@ class Running:
     """A plan of these steps in a memory store; each method acts as the engine does, until no work is left."""
 
     policy: Policy = BUILT_IN
+    asked: Asked
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Hold the specs of the plan against each other, whatever makes it."""
+        made = super().__new__(cls)
+        made.asked = Asked()
+        return made
 
     def __init__(
         self,
@@ -216,6 +224,7 @@ class Running:
         changes = a_plan(*steps, plan=plan, now=now, born=born, draft=draft, tenant=tenant, repo=repo, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
         self.changes: list[Changeset] = changes
+        self.asked.look(changes[-1])
         self.store.refill(changes[-1].short)
         if changes[-1].more or changes[-1].short:
             self.report()
@@ -297,6 +306,7 @@ class Running:
             assert verdict == "ok"
             self.store.refill(change.short)
             self.changes.append(change)
+            self.asked.look(change)
             verdicts += change.verdicts
             wider = change.wider and ask.page < MAX_PAGE
             if not (change.more or change.short or wider):

@@ -17,6 +17,7 @@ from tests.support.plans import a_check, a_goal, a_step
 DOCS = "No step verifies docs/a.md."
 NO_TESTS = "No step runs tests."
 COMPILE, RUFF = CATALOGUE.match("python -m py_compile src/a.py"), CATALOGUE.match("ruff check .")
+OF_A = CATALOGUE.match("pytest tests/test_a.py")
 
 
 def told(*steps: PlannedStep, states: Any = None, verified: Any = None) -> str | None:
@@ -42,6 +43,13 @@ def inserted(step: PlannedStep) -> PlannedStep:
         ([a_step("a")], {}, f"No step verifies src/a.py. {NO_TESTS}"),
         ([a_step("a", tools=(COMPILE,))], {}, NO_TESTS),
         ([a_step("a", tools=(RUFF,))], {}, NO_TESTS),
+        ([a_step("a", files=["src/a.py", "tests/test_a.py"], tools=(OF_A,))], {}, None),
+        (
+            [a_step("a", files=["src/a.py", "src/b.py", "tests/test_a.py"], tools=(OF_A,))],
+            {},
+            "No step verifies src/b.py.",
+        ),
+        ([a_step("a", files=["src/a.py", "docs/a.md"], tools=(OF_A,))], {}, DOCS),
         ([a_step("a", files=["src/a.py", "docs/a.md"], tools=(COMPILE,)), a_check("t", "a")], {}, DOCS),
         ([a_step("a", files=["docs/a.md"]), a_check("t", "a")], {}, DOCS),  # no test reads it
         ([a_step("a", files=["docs/a.md"])], {}, f"{DOCS} {NO_TESTS}"),

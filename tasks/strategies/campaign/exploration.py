@@ -6,13 +6,14 @@ only the remembered results.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from schemas.base import MODE_OF_TYPE, StepType
-from schemas.goal import Goal, GoalContext
+from schemas.goal import Definition, Goal, GoalContext
 from schemas.kinds.campaign import (
     CampaignInput,
     Candidate,
@@ -53,9 +54,11 @@ _MODES = ("one mode", "two modes", "three modes", "all four modes")
 _MISTAKES = 3  # errors named for one document
 UNSURE = 0.5  # confidence in a framework without a stated one
 MAX_CANDIDATES = 32
+FIRST_DEFINITIONS = 20  # of a file, where the objective names none of them
 _NAMED_FAILURES, _NAMED_PATTERNS, _NAMED_OUTSIDE = 5, 3, 10
 _HEADINGS, _IDIOMS, _WORDS = 16, 10, 100
 _NOTHING = frozenset({"", NONE, "null", "unknown", "n/a"})
+_IDENTIFIER = re.compile(r"[A-Za-z_][\w.]{2,200}")
 _Mode = TypeVar("_Mode", StructureMode, PatternMode, MemoryMode, DeltaMode)
 _RANK = {Relevance.HIGH: 0, Relevance.MEDIUM: 1, Relevance.LOW: 2}
 
@@ -167,8 +170,31 @@ def knowledge_of_goal(
         idioms=framework(used).idioms,
         language=language.name if language else None,
         test_command=render((test,)) if test else None,
+        defined=_defined(goal.context.definitions, objective, frozenset(files)),
     )
     return _add_memory(known, given.memory or _own_memory(similar), failures)
+
+
+def _defined(
+    definitions: Mapping[str, Sequence[Definition]], objective: str, allowed: Collection[str]
+) -> tuple[CandidateFile, ...]:
+    """Return where a file defines a name of the objective, else the places of its first definitions."""
+    names = frozenset(_IDENTIFIER.findall(objective))
+    found = []
+    for path, given in definitions.items():
+        some = sorted(given, key=lambda each: each.line)
+        named = [each for each in some if not names.isdisjoint((each.name, each.name.rpartition(".")[2]))]
+        if (shown := named or some[:FIRST_DEFINITIONS]) and clean(path) in allowed:
+            found.append(
+                CandidateFile(
+                    path=clean(path),
+                    relevance=Relevance.LOW,
+                    function=fit(shown[0].name, _WORDS),
+                    first=shown[0].line,
+                    last=shown[-1].line,
+                )
+            )
+    return tuple(found[:MAX_CANDIDATES])
 
 
 def _own_memory(similar: Iterable[Mapping[str, Any]]) -> Memory | None:

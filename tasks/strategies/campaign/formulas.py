@@ -42,7 +42,7 @@ def budget_of(delta: Sequence[str], known: Knowledge) -> int:
 
 
 def target_lines_of(delta: Sequence[str], known: Knowledge) -> dict[str, str]:
-    """Return the lines in these files with the functions that the exploration found."""
-    seen = {each.path: each for each in known.candidates if each.first}
+    """Return the lines in these files with the functions of the exploration, or else of the goal's definitions."""
+    seen = {each.path: each for each in (*known.defined, *known.candidates) if each.first}
     places = {path: seen[path] for path in delta if path in seen}
     return {path: f"{max(1, at.first - LINES_BEFORE)}-{at.last + LINES_AFTER}" for path, at in places.items()}

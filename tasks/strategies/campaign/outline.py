@@ -89,7 +89,8 @@ def outline_of_tasks(
     plan = document_of(scope.objective, known, CoherenceDecision.PROCEED, tasks)
     without = unplaced(known, tasks)
     plan |= {"unplaced": without} if without else {}
-    target = next((f"{each.function}@{each.first}" for each in known.candidates if each.first), "no functions known")
+    places = (f"{each.function}@{each.first}" for each in (*known.candidates, *known.defined) if each.first)
+    target = next(places, "no functions known")
     budgets, idioms = [task.budget for task in tasks], known.idioms
     counted = f"{len(idioms.required)} required, {len(idioms.forbidden)} forbidden"
     doubt = "" if known.confidence >= LEAST_CONFIDENCE else ", low confidence"

@@ -70,6 +70,7 @@ class Knowledge(Record):
     cost_k: float = 0
     patterns: tuple[str, ...] = ()
     candidates: tuple[CandidateFile, ...] = ()
+    defined: tuple[CandidateFile, ...] = Field(default=(), exclude_if=operator.not_)  # by the goal's definitions
     outside: tuple[str, ...] = ()  # candidates that the goal does not allow
     tests: tuple[str, ...] = ()  # allowed test files that a person named
     test_pattern: str | None = None

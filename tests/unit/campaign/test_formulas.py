@@ -67,6 +67,25 @@ def test_target_lines_never_begin_before_the_first(first: int, last: int, lines:
     assert formulas.target_lines_of(("src/a.py",), Knowledge(candidates=(seen,))) == {"src/a.py": lines}
 
 
+DEFINED = {
+    "src/auth.py": [{"name": name, "line": line} for name, line in (("Store.log_in", 30), ("Store", 12), ("other", 90))]
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "target"),
+    [("Have Store.log_in keep sessions", "25-45", "Store.log_in@30"), ("Add sessions", "7-105", "Store@12")],
+)
+def test_without_functions_of_an_exploration_the_goals_definitions_are_the_targets(
+    text: str, lines: str, target: str
+) -> None:
+    made = explored(candidate("src/auth.py"), text=text, context={"definitions": DEFINED, "language": "python"})
+
+    (build,) = (task for task in tasks_in(made) if "src/auth.py" in task["delta"] and task["type"] == "BUILD")
+    assert build["target_lines"] == {"src/auth.py": lines}
+    assert ("LOCATE_TARGETS", f"Step: targets, Status: {target}") in [(each.name, each.status) for each in made.phases]
+
+
 @pytest.mark.parametrize(
     ("files", "failures", "sure", "budget"),
     [
