@@ -173,12 +173,12 @@ class Running:
     """A plan of these steps in a memory store; each method acts as the engine does, until no work is left."""
 
     policy: Policy = BUILT_IN
-    asked: Asked
+    asked_before: Asked
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Hold the specs of the plan against each other, whatever makes it."""
         made = super().__new__(cls)
-        made.asked = Asked()
+        made.asked_before = Asked()
         return made
 
     def __init__(
@@ -224,7 +224,7 @@ class Running:
         changes = a_plan(*steps, plan=plan, now=now, born=born, draft=draft, tenant=tenant, repo=repo, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
         self.changes: list[Changeset] = changes
-        self.asked.look(changes[-1])
+        self.asked_before.look(changes[-1])
         self.store.refill(changes[-1].short)
         if changes[-1].more or changes[-1].short:
             self.report()
@@ -306,7 +306,7 @@ class Running:
             assert verdict == "ok"
             self.store.refill(change.short)
             self.changes.append(change)
-            self.asked.look(change)
+            self.asked_before.look(change)
             verdicts += change.verdicts
             wider = change.wider and ask.page < MAX_PAGE
             if not (change.more or change.short or wider):
