@@ -81,7 +81,7 @@ ROWS: tuple[tuple[CoherenceDecision, Trigger, Callable[[Knowledge, bool], bool]]
     (CoherenceDecision.CLARIFY, Trigger.DELTA, lambda known, _: not likely_files(known)),
     (CoherenceDecision.CLARIFY, Trigger.TESTS, lambda known, _: not known.test_pattern and not known.untested),
     (CoherenceDecision.CLARIFY, Trigger.COMMAND, lambda _, verifiable: not verifiable),
-    (CoherenceDecision.CLARIFY, Trigger.APPROACH, lambda known, _: bool(known.choices) and len(known.candidates) > 1),
+    (CoherenceDecision.CLARIFY, Trigger.APPROACH, lambda known, _: bool(known.choices) and len(known.candidates) != 1),
     (CoherenceDecision.CONFIRM, Trigger.SEVERAL, lambda known, _: len(_sure_files(known)) > 1 and not known.confirmed),
 )
 

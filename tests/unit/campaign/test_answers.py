@@ -463,6 +463,19 @@ def test_what_has_no_candidates_and_no_place_of_tests_is_asked_once() -> None:
     assert (found.question, patched(running), running.state["rounds"]) == (None, {"src/auth.py"}, 1)
 
 
+def test_which_side_of_an_or_is_meant_is_asked_beside_the_files() -> None:
+    given = an_exploration(delta=NO_DELTA, structure={"status": "ok"})
+    running = Running(a_goal("Keep sessions either in auth or in api", exploration=given))
+    assert running.question is not None
+    assert len(running.question.questions) == 3
+
+    found = running.answer("src/auth.py\n2B\n3A")
+
+    assert isinstance(found, Expansion)
+    assert (found.question, patched(running), running.state["rounds"]) == (None, {"src/auth.py"}, 1)
+    assert [each["sides"] for each in known(running)["meant"]] == [["Keep sessions either in auth"]]
+
+
 @pytest.mark.parametrize("letter", ["2B", "B", "Option B."])
 def test_a_letter_behind_a_question_of_the_page_is_its_answer(letter: str) -> None:
     running = Running(a_goal(exploration=an_exploration(delta=NO_DELTA, structure={"status": "ok"})))
