@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schemas.base import FailureCategory as C
 from schemas.step import Place
 from tasks.features.split_changes import WHOLE
-from tasks.policy import pipeline
+from tasks.policy import pipeline, revision
 from tasks.policy.narrowing import Evidence, narrow_focus
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.classify import HALTS_AT_ONCE
@@ -109,6 +109,13 @@ def test_no_spec_after_a_judged_failure_is_the_one_before_it(failures: Any, step
             assert asked(plan, "a") != before
     if all(category != C.TOO_MANY_FILES for category, *_ in failures):
         assert sorted(plan.facts["a"]["allowed_files"]) == sorted(step.allowed_files)
+
+
+def test_a_plan_of_tests_notices_a_step_that_is_asked_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(revision, "revise", lambda *_: False)
+
+    with pytest.raises(AssertionError, match="a is asked the same again"):
+        fail_and_rest(Running(a_patch(), **MANY), "a", "UNKNOWN")
 
 
 def breaking(**limits: Any) -> Running:
