@@ -9,9 +9,9 @@ from schemas.stored.part import Part, PartOf
 
 MOST_NAMED = 3
 WHOLE_PLAN = ""  # key of the whole plan among the waits for files
-Accepted: TypeAlias = list[
-    Any
-]  # step, attempt, digest of its change, title, the tools that verified it, its risk, created files
+# Step, attempt, digest of its change, title, the tools that verified it, its risk, number of created files, agent with
+# model and controller, the agent's words, and the files that these name and the change does not have.
+Accepted: TypeAlias = list[Any]
 
 
 @dataclass(slots=True)

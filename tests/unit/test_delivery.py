@@ -519,6 +519,19 @@ def test_words_from_outside_name_and_link_nobody_in_the_text() -> None:
     assert len(given(plan)["title"]) <= 100
 
 
+def test_the_words_of_an_agent_stand_apart_with_the_files_that_it_named_and_did_not_change() -> None:
+    words = "Fixed `add` in src/a.py and b.ts, and updated ./docs/x.py; e.g. see https://evil.example/y.py @all"
+    plan = patched(Running(a_step("a"), a_step("b", "a"), delivery=BOTH), "a", output=words)
+
+    patched(plan, "b")
+
+    text = given(plan)["text"]
+    shown = words.replace("`", "'")
+    assert "**Words of the agents, which nothing verified**" in text
+    assert f"- a: `{shown}`; it names `b.ts`, `docs/x.py`, which the change does not have" in text
+    assert "- b: " not in text
+
+
 def test_what_is_asked_for_has_no_part_in_other_plans() -> None:
     plan = patched(Running(a_step("a")), "a")
 

@@ -13,11 +13,17 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.outcome_verdict import is_empty
 from tasks.policy.pipeline import Judgement
 from tasks.rules.risk import RISK
+from tasks.text.fields import fit, flatten
+from tasks.text.json_in_prose import as_text
+from tasks.toolchain.languages import LANGUAGES, suffixes_of
 
 PAGE = 8  # attempts in a note; fewer are written with every commit
 MAX_CHECKS = 8  # that the text names
-MAX_TOOLS, MAX_COMMAND, MAX_BY = 80, 200, 120  # characters
+MAX_TOOLS, MAX_COMMAND, MAX_BY, MAX_WORDS, MAX_READ = 80, 200, 120, 200, 4096  # characters
+MAX_OTHERS = 5  # files that an agent named and did not change
 _DIGEST = re.compile(r"[\w:.+/=-]{1,200}", re.ASCII)
+_CODE = suffixes_of(LANGUAGES)
+_NAME = re.compile(r"(?<![\w./:@-])[\w.-]{1,100}(?:/[\w.-]{1,100}){0,20}(?<![.])")
 
 
 def note_done(unit: UnitOfWork, seen: Judgement) -> None:
@@ -38,7 +44,17 @@ def note_done(unit: UnitOfWork, seen: Judgement) -> None:
     tools = ", ".join(dict.fromkeys(tool["tool"] for tool in facts["verify_tools"])) if verified else ""
     created = len(outcome.created_files) if "created_files" in outcome.model_fields_set else None
     by = " ".join(filter(None, (outcome.agent, outcome.model, outcome.controller and f"on {outcome.controller}")))
-    about = [facts["title"], tools[:MAX_TOOLS], facts["risk_level"], created, by[:MAX_BY]]
+    words = flatten(as_text(outcome.output)[:MAX_READ])
+    others = _not_changed(words, outcome.touched_files)
+    about = [
+        facts["title"],
+        tools[:MAX_TOOLS],
+        facts["risk_level"],
+        created,
+        by[:MAX_BY],
+        fit(words, MAX_WORDS),
+        others,
+    ]
     kept.accepted.append([step.step_id, step.status.attempt, digest, *about])
     kept.risk = max(kept.risk or RiskLevel.LOW, facts["risk_level"], key=tuple(RISK).index)
     if len(kept.accepted) == PAGE:
@@ -80,6 +96,16 @@ def _moved(entries: Iterable[Sequence[Any]], digests: Mapping[str, str]) -> list
     return [[*entry[:2], digests.get(entry[0]), *entry[3:]] for entry in entries]
 
 
+def _not_changed(words: str, touched: Sequence[str]) -> list[str]:
+    """Return the files that an agent's words name and its change does not have."""
+    named = dict.fromkeys(found[0].removeprefix("./") for found in _NAME.finditer(words))
+    return [
+        name
+        for name in named
+        if name.endswith(_CODE) and not any(path == name or path.endswith(f"/{name}") for path in touched)
+    ][:MAX_OTHERS]
+
+
 def _row(
     step_id: str,
     attempt: int,
@@ -88,7 +114,7 @@ def _row(
     _tools: str,
     risk: RiskLevel,
     created: int | None,
-    _by: str,
+    *_of_text: object,
 ) -> dict[str, Any]:
     """Describe an accepted attempt with the limits that a delivery checks its commit against."""
     limits: dict[str, Any] = {"max_files": RISK[RiskLevel(risk)].max_files, "max_risk": risk}

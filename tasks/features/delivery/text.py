@@ -18,7 +18,7 @@ MAX_LABEL, MAX_LABELS = 50, 5
 def describe(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> str:
     """Describe the change as Markdown. Words from outside become code, so that they mention and link no person.
 
-    It has no words of an agent; the forge shows the change itself.
+    An agent's own words have a section of their own, with the files that they name and the change does not have.
     """
     asked = ["~~~text", *(line for line in sentence.splitlines() if not line.lstrip().startswith("~~~")), "~~~"]
     parts = (
@@ -27,6 +27,7 @@ def describe(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) 
         _section("Tests", [*_tests(unit), *_passed(unit)]),
         _section("Effects on tests and checks", list(_integrity(unit))),
         _section("Not verified", [quote(unit.plan.doubt)] if unit.plan.doubt else []),
+        _section("Words of the agents, which nothing verified", [said for each in entries if (said := _said(*each))]),
         _section("Origin", list(_origin(unit, len(entries)))),
     )
     return fit("\n\n".join("\n".join(part) for part in parts if part), MAX_TEXT, whole_lines)
@@ -44,11 +45,27 @@ def _section(name: str, lines: list[str]) -> list[str]:
 
 
 def _change(
-    step_id: str, attempt: int, _digest: str | None, title: str, tools: str, _risk: str, _created: int | None, by: str
+    step_id: str,
+    attempt: int,
+    _digest: str | None,
+    title: str,
+    tools: str,
+    _risk: str,
+    _created: int | None,
+    by: str,
+    *_said: object,
 ) -> str:
     tried = f", attempt {attempt}" if attempt > 1 else ""
     proof = f", verified by {tools}" if tools else ", verified by nothing"
     return f"{quote(title)} ({step_id}{tried}{proof}{f', by {quote(by)}' if by else ''})"
+
+
+def _said(step_id: str, *about: Any) -> str:
+    *_, words, others = about
+    if not words:
+        return ""
+    named = f"; it names {', '.join(map(quote, others))}, which the change does not have" if others else ""
+    return f"{step_id}: {quote(words)}{named}"
 
 
 def _tests(unit: UnitOfWork) -> list[str]:
