@@ -14,7 +14,7 @@ MAX_ATTACHMENT_BYTES = 256 * 1024
 Kind = Literal["diff", "transcript"]
 
 
-class Attachment(Inbound):
+class Attachment(Inbound, defer_build=False):  # FastAPI builds no body that is deferred
     """The diff of an attempt or a transcript of its agent, sent before its outcome.
 
     It is shown only after an outcome with its SHA-256 as `diff_hash` or as `transcript.sent` was accepted. One of each

@@ -167,16 +167,19 @@ class FailureCategory(StrEnum):
     TESTS_DIVERGE = "TESTS_DIVERGE"
 
 
+# `defer_build`: a process builds a model at its first use, so that it starts faster. pydantic locks this since 2.14.
+
+
 class Inbound(BaseModel):
     """A message from outside: unknown fields are ignored, and `unknown_fields` counts them."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
 
 class Outbound(BaseModel):
     """A message or record of the planner: an undeclared field is a defect."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Record(Outbound):
@@ -185,7 +188,7 @@ class Record(Outbound):
     mypy reports undeclared fields.
     """
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
 
 def unknown_fields(message: Inbound) -> int:

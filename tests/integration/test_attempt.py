@@ -21,7 +21,7 @@ from worker.cli.console import MISSING
 from worker.controller.attempt_log import DIFF, OUTCOME, TRANSCRIPT, VERIFICATION, digest
 from worker.controller.logs_folder import LogsFolder
 from worker.process.container import Container
-from worker.store import attachments
+from worker.store import sent_attachments
 
 GOAL = {
     "goal": "Fix it",
@@ -144,7 +144,7 @@ def test_what_was_sent_of_an_agents_output_is_shown_elsewhere(
 ) -> None:
     (plan_id,) = plan(here, redis, GOAL)
     spec = next(spec for spec in specs(redis) if spec["step_id"] == "a")
-    attachments.send(redis, 1, plan_id, attachments.message(plan_id, "a", 1, SAID, "transcript"))
+    sent_attachments.send(redis, 1, plan_id, sent_attachments.message(plan_id, "a", 1, SAID, "transcript"))
     said = {"path": f"/var/logs/{plan_id}/a/1/transcript", "digest": digest(SAID), "host": "build-7"}
     evidence = {"category": "TEST_REGRESSION", "stack_trace_head": "assert 1 == 2"}
     told = {"failure_evidence": evidence, "transcript": {**said, "sent": digest(SAID)}}

@@ -24,7 +24,7 @@ from tests.support.planner import (
     paused,
     questioned,
 )
-from worker.store import attachments, dead, keys
+from worker.store import dead, keys, sent_attachments
 from worker.store.dead import Filter
 from worker.store.keys import Partition, partition_of
 
@@ -116,8 +116,8 @@ def changed(planner: Planner) -> str:
     plan_id = planner.submit(steps=steps)
     sent: tuple[tuple[bytes, Kind], ...] = ((DIFF, "diff"), (PRINTED, "transcript"))
     for content, kind in sent:
-        data = attachments.message(plan_id, "fix-b", 1, content, kind)
-        attachments.send(planner.client, planner.partitions, plan_id, data)
+        data = sent_attachments.message(plan_id, "fix-b", 1, content, kind)
+        sent_attachments.send(planner.client, planner.partitions, plan_id, data)
     digests = [hashlib.sha256(content).hexdigest() for content in (DIFF, PRINTED)]
     planner.report(
         "fix-b",

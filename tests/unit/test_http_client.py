@@ -19,7 +19,7 @@ from worker.client import http_events
 from worker.client.http_link import GatewayLink
 from worker.client.http_planner import HttpPlanner
 from worker.client.http_steps import HttpSteps
-from worker.client.planner import Away, NoRight, NotFound, Refused, Trouble, WrongUse
+from worker.client.trouble import Away, NoRight, NotFound, Refused, Trouble, WrongUse
 from worker.settings.settings import Settings
 
 KEY = "pk_abc_0123456789abcdef"

@@ -193,7 +193,7 @@ def needs_extra(name: str, what: str) -> Iterator[None]:
 @contextmanager
 def failures() -> Iterator[None]:
     """Turn the Trouble of a planner into a Failure."""
-    from worker.client.planner import NotFound, Trouble, WrongUse
+    from worker.client.trouble import NotFound, Trouble, WrongUse
 
     try:
         yield

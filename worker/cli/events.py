@@ -13,7 +13,8 @@ from schemas.plan import PlanView
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.cli.console import say_json
 from worker.cli.standing import StandingWatch
-from worker.client.planner import GAP, Away, PlanEvent, Planner
+from worker.client.planner import GAP, PlanEvent, Planner
+from worker.client.trouble import Away
 from worker.host.terminal import Terminal, line
 from worker.render.plan import event_line, plain
 

@@ -15,7 +15,8 @@ from schemas.goal import Limits
 from schemas.step import DELIVERIES
 from tasks.strategies.gap_report.analysis import RoadmapItem
 from worker.cli.console import USAGE, Failure, read_source, refused
-from worker.client.planner import Planner, Trouble
+from worker.client.planner import Planner
+from worker.client.trouble import Trouble
 from worker.host.terminal import Terminal, line
 from worker.sources import goal, inbox, junit, review_folder, roadmap, sarif
 from worker.sources.ci import job_of

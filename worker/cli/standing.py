@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from worker.client.planner import Planner, Trouble
+from worker.client.planner import Planner
+from worker.client.trouble import Trouble
 from worker.host.terminal import line
 from worker.render.plan import plain, standing_line
 

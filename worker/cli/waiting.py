@@ -13,7 +13,8 @@ from schemas.base import GoalVerdict
 from schemas.plan import GoalAnswer
 from worker.cli.console import USAGE, Failure
 from worker.cli.standing import StandingWatch
-from worker.client.planner import GAP, Away, NoRight, PlanEvents, Planner, Trouble, pause_s
+from worker.client.planner import GAP, PlanEvents, Planner, pause_s
+from worker.client.trouble import Away, NoRight, Trouble
 from worker.host.terminal import Terminal, line
 from worker.render.plan import event_line
 from worker.store.keys import NO_TENANT

@@ -12,7 +12,8 @@ from threading import Event, Thread
 from schemas import codec
 from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
 from worker.client.http_link import FIRST_PAUSE_S, GatewayLink
-from worker.client.planner import ENDS, GAP, Away, PlanEvent, Trouble
+from worker.client.planner import ENDS, GAP, PlanEvent
+from worker.client.trouble import Away, Trouble
 
 QUIET_S = 45.0  # after which a connection is taken for lost: a comment comes every 15 s
 RETRY_S = 2.0  # maximum pause between two connections, unless the gateway asks for more

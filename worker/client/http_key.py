@@ -11,7 +11,7 @@ from threading import Lock
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from worker.client.planner import NoRight, WrongUse
+from worker.client.trouble import NoRight, WrongUse
 from worker.settings.settings import Settings
 
 TOKEN_URL, TOKEN_KEY = "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from schemas import codec
 from schemas.envelope import Problem
 from worker.client.http_key import GatewayKey
-from worker.client.planner import Away, NoRight, NotFound, Refused, Trouble, WrongUse
+from worker.client.trouble import Away, NoRight, NotFound, Refused, Trouble, WrongUse
 from worker.host.code_version import CODE_VERSION
 from worker.settings.settings import Settings
 

@@ -22,7 +22,8 @@ from schemas.times import milliseconds, rfc3339
 from tasks.record.chain import MAX_LINE_BYTES
 from worker.client.http_events import HttpEvents
 from worker.client.http_link import GatewayLink
-from worker.client.planner import ANSWER_S, REFUSED, NotFound, Trouble, WrongUse, pause_s
+from worker.client.planner import ANSWER_S, REFUSED, pause_s
+from worker.client.trouble import NotFound, Trouble, WrongUse
 from worker.settings.settings import Settings
 from worker.store import plan_names
 from worker.store.history import JSON_LINES, Story

@@ -13,9 +13,9 @@ from schemas import codec
 from schemas.attachment import Kind
 from schemas.envelope import DATA
 from worker.client.http_link import GatewayLink
-from worker.client.planner import Trouble
 from worker.client.steps import Beat, Held, StepEntry
-from worker.store import attachments
+from worker.client.trouble import Trouble
+from worker.store import sent_attachments
 from worker.telemetry import tracing
 
 WAIT_S = 5  # maximum time that a gateway waits for a step, and maximum delay of a signal
@@ -73,7 +73,7 @@ class HttpSteps:
 
     def attach(self, held: Held, content: bytes, kind: Kind = "diff") -> None:
         """Submit an attachment of an attempt."""
-        data = attachments.message(held.plan_id, held.step_id, held.attempt, content, kind)
+        data = sent_attachments.message(held.plan_id, held.step_id, held.attempt, content, kind)
         self._link.ask("POST", "/v1/attachments", data=data, headers={"Planner-Lease": held.lease})
 
     def publish(self, held: Held, data: bytes) -> None:  # noqa: ARG002 (the outcome says whose it is)

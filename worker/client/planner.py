@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol
 
 from schemas.command import Command
-from schemas.envelope import FieldError, Problem
 from schemas.fleet import ControllerView, QueueView
 from schemas.plan import GoalAnswer, PlanSummary, PlanView
 from schemas.result import PlanResult
 from schemas.stats import StatsView
-from tasks.base.errors import PlannerError
 from worker.settings.settings import Settings
 from worker.store.history import Story
 from worker.store.kept_goals import KeptGoal
@@ -20,50 +18,6 @@ from worker.store.plan_lists import PlanFilter
 from worker.store.publishing import Sent
 from worker.store.queries import EVERY_PLAN, Page
 from worker.store.sums import Wanted
-
-
-class Trouble(PlannerError):
-    """A planner refused a request; `problem` has the reason."""
-
-    status = 500
-    event = "gateway_unavailable"  # log event of a controller that retries
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.detail)
-        self.problem = problem
-
-    @classmethod
-    def of(cls, code: str, detail: str, errors: Sequence[FieldError] = ()) -> Self:
-        """Make the trouble `code`."""
-        return cls(Problem.of(code, detail, tuple(errors), cls.status))
-
-
-class Refused(Trouble):
-    """Waiting changes nothing about it."""
-
-
-class WrongUse(Refused):
-    """The request or a setting is invalid."""
-
-    status = 422
-
-
-class NotFound(Refused):
-    """There is no such thing."""
-
-    status = 404
-
-
-class NoRight(Refused):
-    """This user, or this key, may not do that."""
-
-
-class Away(Trouble):
-    """No answer for now; the same request may be sent again. `who` does not answer, because of `why`."""
-
-    who = why = ""
-    retry_after_s = 0.0  # not before this is over
-
 
 ANSWER_S = 10.0  # maximum wait for the answer to a command
 SELDOM_S = 5.0  # at most between two looks

@@ -10,7 +10,7 @@ from redis.exceptions import BusyLoadingError, NoPermissionError, OutOfMemoryErr
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as TookTooLong
 
-from worker.client.planner import Away, NoRight, Refused, Trouble, WrongUse
+from worker.client.trouble import Away, NoRight, Refused, Trouble, WrongUse
 from worker.settings.settings import Settings
 from worker.store import deployment
 from worker.store.clients import RefusedRedis, check_version, connect, place, refusal

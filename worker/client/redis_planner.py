@@ -18,8 +18,9 @@ from schemas.fleet import ControllerView, QueueView
 from schemas.plan import GoalAnswer, PlanSummary, PlanView
 from schemas.result import PlanResult
 from schemas.stats import StatsView
-from worker.client.planner import ANSWER_S, ENDS, NotFound, PlanEvent, Trouble, WrongUse, pause_s
+from worker.client.planner import ANSWER_S, ENDS, PlanEvent, pause_s
 from worker.client.redis_connection import asked
+from worker.client.trouble import NotFound, Trouble, WrongUse
 from worker.host.account import host_name
 from worker.render.result_reading import ALL_DIFFS, read_result
 from worker.settings.settings import Settings

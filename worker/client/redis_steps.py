@@ -12,10 +12,10 @@ from typing import Any
 from redis.exceptions import RedisError, ResponseError
 
 from schemas.attachment import Kind
-from worker.client.planner import Trouble
 from worker.client.redis_connection import asked
 from worker.client.steps import Beat, Held, StepEntry
-from worker.store import attachments, deployment
+from worker.client.trouble import Trouble
+from worker.store import deployment, sent_attachments
 from worker.store.clients import check_version, connect
 
 log = logging.getLogger("planner.controller")
@@ -88,9 +88,9 @@ class RedisSteps:
 
     def attach(self, held: Held, content: bytes, kind: Kind = "diff") -> None:
         """Add an attachment of an attempt."""
-        data = attachments.message(held.plan_id, held.step_id, held.attempt, content, kind)
+        data = sent_attachments.message(held.plan_id, held.step_id, held.attempt, content, kind)
         with asked(self._url):
-            attachments.send(self._redis, self._partitions, held.plan_id, data)
+            sent_attachments.send(self._redis, self._partitions, held.plan_id, data)
 
     def publish(self, held: Held, data: bytes) -> None:
         """Add an outcome."""

@@ -9,7 +9,7 @@ from threading import Event
 from typing import NamedTuple, Protocol, TypeVar
 
 from schemas.attachment import Kind
-from worker.client.planner import Away, Refused, Trouble
+from worker.client.trouble import Away, Refused, Trouble
 from worker.sandbox.process import Abandoned
 
 log = logging.getLogger("planner.controller")

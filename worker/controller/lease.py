@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from threading import Event, Thread
 
-from worker.client.planner import Trouble
 from worker.client.steps import Steps, call_until_answered
+from worker.client.trouble import Trouble
 from worker.controller.wire import Spec
 from worker.sandbox.process import Abandoned
 

@@ -20,9 +20,9 @@ from schemas.envelope import DATA
 from schemas.outcome import Outcome, Transcript
 from worker.client.http_link import GatewayLink
 from worker.client.http_steps import HttpSteps
-from worker.client.planner import NoRight, Refused, Trouble
 from worker.client.redis_steps import RedisSteps
 from worker.client.steps import StepEntry, Steps, call_until_answered, tell
+from worker.client.trouble import NoRight, Refused, Trouble
 from worker.controller.attempt import AttemptRun
 from worker.controller.attempt_log import TRANSCRIPT, AttemptLog, digest
 from worker.controller.config import ControllerConfig

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from base64 import b64encode
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from itertools import zip_longest
@@ -20,8 +19,7 @@ from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from schemas import codec
-from schemas.attachment import Attachment, Kind
-from schemas.contract.streams import MOST_WAITING
+from schemas.attachment import Attachment
 from schemas.stored import PlanHead
 from tasks.text.diffs import FileDiff, read_diff
 from tasks.text.secrets import mask
@@ -60,18 +58,6 @@ class KeptDiff(NamedTuple):
 def digest_of(diff_hash: str | None) -> str:
     """Return the hexadecimal digest in a `diff_hash` of an outcome."""
     return (diff_hash or "").removeprefix(DIGEST)
-
-
-def message(plan_id: str, step_id: str, attempt: int, content: bytes, kind: Kind = "diff") -> bytes:
-    """Return the message of an attempt's attachment."""
-    about = {"plan_id": plan_id, "step_id": step_id, "attempt": attempt, "kind": kind}
-    return codec.dumps({**about, "content": b64encode(content).decode()})
-
-
-def send(client: Redis, partitions: int, plan_id: str, data: bytes) -> None:
-    """Add an attachment to its stream. If no worker takes them, the oldest ones are removed."""
-    home = Partition(partition_of(plan_id, partitions))
-    client.xadd(home.attachments, {"data": data}, maxlen=MOST_WAITING, approximate=False)
 
 
 def read(

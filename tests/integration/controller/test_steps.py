@@ -847,7 +847,7 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
         "worker.client.http_steps",
         "worker.client.redis_steps",
         "worker.client.steps",
-        "worker.client.planner",
+        "worker.client.trouble",
         "worker.settings.settings",  # which name a gateway
         "worker.host.code_version",
         "worker.host.git",

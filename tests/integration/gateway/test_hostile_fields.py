@@ -17,7 +17,7 @@ from tests.support.page import Markup, signed_in
 from tests.support.page_views import DOCUMENTS, said_everywhere, with_document
 from tests.support.planner import Planner, delivered, executing, followed, held_by
 from tests.support.sent_diffs import STEPS, diff_of, digest, sweep
-from worker.store import attachments
+from worker.store import sent_attachments
 from worker.store.keys import Partition
 
 FIRST_MS = 1_700_000_000_000  # before every other plan, so that its change comes first in the review list
@@ -29,7 +29,7 @@ def completed(planner: Planner, text: str) -> str:
     steps = [{**step, "title": text[:100].strip() or "t"} for step in STEPS]
     diff = diff_of(text) + f"diff --git a/{text} b/{text}\nnew file mode 100644\n".encode(errors="replace")
     plan_id = planner.submit(goal="Fix", steps=steps)
-    attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 1, diff))
+    sent_attachments.send(planner.client, 1, plan_id, sent_attachments.message(plan_id, "fix-b", 1, diff))
     receipts = [{"tool": text[:200], "exit_code": 1, "cwd": text[:500]}]
     place = {"kind": "skip", "path": text[:512], "line": 1, "what": text[:200]}
     told: dict[str, Any] = {

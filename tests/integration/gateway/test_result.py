@@ -18,7 +18,7 @@ from tests.support.page import Markup, signed_in
 from tests.support.planner import Planner, asking, deciding, halted, obeying, questioned
 from tests.support.sent_diffs import STEPS, diff_of, digest, sweep
 from worker.gateway.page import plan_story
-from worker.store import attachments, history, kept_goals, queries
+from worker.store import attachments, history, kept_goals, queries, sent_attachments
 from worker.store.history import read_lines
 from worker.store.keys import Partition, PlanKeys
 
@@ -33,7 +33,7 @@ def landed(planner: Planner, diff: bytes, *, sent: bool = True, **goal: Any) -> 
     """A completed plan with one change, whose diff was sent before its outcome."""
     plan_id = planner.submit(steps=STEPS, **goal)
     if sent:
-        attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 1, diff))
+        sent_attachments.send(planner.client, 1, plan_id, sent_attachments.message(plan_id, "fix-b", 1, diff))
     planner.report("fix-b", plan_id, touched_files=["b.py"], diff_hash=digest(diff), commit="c1")
     planner.report("look", plan_id, output="b rounds once")
     assert planner.view(plan_id).state == "COMPLETED"
@@ -80,7 +80,7 @@ def test_who_polls_a_plan_that_has_ended_has_its_log_read_once(
 def test_of_a_step_that_landed_twice_both_diffs_are_kept(gateway: Gateway, planner: Planner) -> None:
     first, second = diff_of("one"), diff_of("two")
     plan_id = landed(planner, first)
-    attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 2, second))
+    sent_attachments.send(planner.client, 1, plan_id, sent_attachments.message(plan_id, "fix-b", 2, second))
     log: Any = planner.client.lrange(Partition(0).plan(plan_id).log, 0, -1)
     (again,) = [line for line in log if b'"c1"' in line]
     planner.client.rpush(Partition(0).plan(plan_id).log, again.replace(digest(first).encode(), digest(second).encode()))
@@ -100,8 +100,8 @@ def test_a_transcript_is_shown_to_who_may_read_the_plan_without_secrets_and_thre
     token, plan_id = "ghp_" + "a1B2" * 9, planner.submit(steps=STEPS, tenant="acme")
     printed = f"<script>alert(1)</script> KEY={token}\n".encode()
     for content in (b"of another controller", printed, b"cut again", b"one more"):
-        data = attachments.message(plan_id, "fix-b", 1, content, "transcript")
-        attachments.send(planner.client, 1, plan_id, data)
+        data = sent_attachments.message(plan_id, "fix-b", 1, content, "transcript")
+        sent_attachments.send(planner.client, 1, plan_id, data)
     said = {"path": "/var/a", "host": "build-7", "sent": f"sha256:{digest(printed)}"}
     planner.report("fix-b", plan_id, touched_files=["b.py"], transcript=said)
     sweep(planner)
@@ -127,7 +127,7 @@ def test_what_an_outcome_names_is_kept_after_three_wrong_ones_and_a_wrong_one_af
     plan_id, diff, printed = planner.submit(steps=STEPS), diff_of("new"), b"I round once.\n"
 
     def send(content: bytes, kind: Kind) -> None:
-        attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 1, content, kind))
+        sent_attachments.send(planner.client, 1, plan_id, sent_attachments.message(plan_id, "fix-b", 1, content, kind))
 
     for number in range(3):
         send(diff_of(f"wrong {number}"), "diff")
@@ -152,7 +152,7 @@ def test_what_an_outcome_names_is_kept_after_three_wrong_ones_and_a_wrong_one_af
 
 def test_a_diff_that_no_accepted_outcome_names_is_not_shown(gateway: Gateway, planner: Planner) -> None:
     plan_id = landed(planner, diff_of("new"), sent=False)
-    attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 1, diff_of("other")))
+    sent_attachments.send(planner.client, 1, plan_id, sent_attachments.message(plan_id, "fix-b", 1, diff_of("other")))
     sweep(planner)
 
     client = gateway.client(Right.VIEWER)
@@ -229,7 +229,7 @@ def test_a_diff_is_kept_without_secrets_as_long_as_others_come(gateway: Gateway,
 
 def test_a_full_server_takes_attachments_off_and_clocks_go_on(gateway: Gateway, planner: Planner) -> None:
     plan_id = planner.submit(steps=STEPS)
-    attachments.send(planner.client, 1, plan_id, attachments.message(plan_id, "fix-b", 1, diff_of("new")))
+    sent_attachments.send(planner.client, 1, plan_id, sent_attachments.message(plan_id, "fix-b", 1, diff_of("new")))
     planner.client.config_set("maxmemory", 1)
     try:
         sweep(planner)

@@ -32,7 +32,7 @@ def mcp(
         import anyio
 
         from worker.gateway import mcp_stdio
-    from worker.client.planner import Trouble
+    from worker.client.trouble import Trouble
     from worker.telemetry import logs
 
     logs.set_up_logs(settings.log_level)

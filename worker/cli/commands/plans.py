@@ -72,7 +72,7 @@ def plans(
 
 def _page(planner: Planner, wanted: PlanFilter, limit: int, cursor: str | None) -> Page:
     """Return one page after `cursor`; without one, read pages until there are enough plans or ENOUGH_S has passed."""
-    from worker.client.planner import WrongUse
+    from worker.client.trouble import WrongUse
     from worker.store.queries import Page
 
     try:

@@ -362,7 +362,7 @@ def _wait(planner: Planner, sent: Sent, wait: WaitFor | None, timeout_s: float, 
     from schemas.plan import GoalAnswer
     from worker.cli.commands.summary import add_page, describe
     from worker.cli.waiting import EndWait, errors_of, is_over, result_of, wait_for
-    from worker.client.planner import Trouble
+    from worker.client.trouble import Trouble
 
     answer, late = GoalAnswer(goal_id=sent.goal_id, plan_id="", verdict=GoalVerdict.PENDING, reason=""), ""
     if wait is WaitFor.VERDICT:

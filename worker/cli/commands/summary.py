@@ -35,7 +35,7 @@ def summary(plan: PlanName, tenant: Owner = NO_TENANT) -> None:
 
 def describe(planner: Planner, record: GoalAnswer) -> str:
     """Return the page of a goal: that of its plan, if there is one and this user may read it."""
-    from worker.client.planner import NoRight
+    from worker.client.trouble import NoRight
     from worker.render.summary import page_of_goal
 
     with suppress(NoRight):

@@ -15,7 +15,7 @@ from worker.gateway.access import Controller, Doors
 from worker.gateway.problems import Refusal
 from worker.gateway.responses import json
 from worker.gateway.routes.outcomes import NO_ATTEMPT
-from worker.store import attachments, outcomes
+from worker.store import attachments, outcomes, sent_attachments
 from worker.store.memory import share_of
 from worker.store.outcomes import AttemptRef
 
@@ -43,5 +43,5 @@ def attach(_: Controller, doors: Doors, one: Attachment, lease: Lease) -> Respon
     if share_of(doors.client.info("memory")) >= attachments.REFUSED_FROM:
         raise Refusal("out_of_memory", "Redis has no room for attachments now.", 503, retry_after_s=60)
     data = codec.dumps(one.model_dump(mode="json", exclude={"lease"}))
-    attachments.send(doors.client, doors.partitions, one.plan_id, data)
+    sent_attachments.send(doors.client, doors.partitions, one.plan_id, data)
     return json(AttachmentTaken(), 202)

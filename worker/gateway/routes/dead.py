@@ -32,7 +32,7 @@ class DeadPage(Outbound):
     next_cursor: str | None
 
 
-class Replay(Inbound):
+class Replay(Inbound, defer_build=False):  # FastAPI builds no body that is deferred
     """Which dead entries are sent back, by their names."""
 
     ids: tuple[EntryName, ...] = Field(min_length=1, max_length=MOST_REPLAYED)
