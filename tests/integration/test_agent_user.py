@@ -179,6 +179,7 @@ def _runs_as(uid: int, process: Path) -> bool:
         return False
 
 
+@pytest.mark.long
 @pytest.mark.outages
 @pytest.mark.parametrize(
     ("name", "why"),

@@ -87,6 +87,7 @@ def by_redis(worker: RunningWorker, checkout: Path, role: str, file: Path) -> It
         yield machine
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("role", "file"), [("producer", COMPOSE), ("ci", PAGE), ("token", None)])
 def test_the_workflow_hands_its_report_over_and_learns_the_end(
     planner_worker: RunningWorker, checkout: Path, role: str, file: Path | None

@@ -33,6 +33,7 @@ goals.plan = deadly
 """
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_goal_that_kills_its_workers_is_poison_and_those_beside_it_are_planned(
     redis: Redis, redis_url: str, tmp_path: Path

@@ -34,6 +34,7 @@ def test_the_demo_completes_one_plan_rejects_another_and_leaves_nothing(place: P
     assert not list((place / "somewhere").iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.outages
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])  # ^C, and a terminal that is closed
 def test_an_interrupted_demo_ends_at_once_and_leaves_nothing(place: Path, number: signal.Signals) -> None:
@@ -51,6 +52,7 @@ def test_an_interrupted_demo_ends_at_once_and_leaves_nothing(place: Path, number
     assert not list((place / "tmp").iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_the_page_shows_the_demo_while_it_runs_and_until_it_is_ended(place: Path) -> None:
     demo = started(place, "--page")

@@ -13,6 +13,7 @@ from tests.support.demos import played, processes_of
 from worker.demo import engine
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_every_gap_is_closed_in_its_order_and_nothing_is_left(place: Path) -> None:
     demo = played(place, "--kind", "gap_report", "--json")

@@ -37,6 +37,7 @@ def answered(fleet: Fleet, *names: str, timeout: float = 60) -> list[Any]:
     return [wait_until(lambda each=name: fleet.verdict(each), timeout=timeout, what=name) for name in names]  # type: ignore[misc]
 
 
+@pytest.mark.long
 @pytest.mark.outages
 @pytest.mark.parametrize(
     "pool",

@@ -21,6 +21,7 @@ from worker.process.launch import worker_command
 SLOW = Reply(codec.dumps(PLAN).decode(), waits=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("reply", "patience_s", "questions", "told"),
     [(USELESS, "30", 2, "at least 1 item"), (SLOW, "8", 1, "no answer within 8 s")],
@@ -67,6 +68,7 @@ def test_a_question_is_never_asked_twice_though_its_worker_dies(redis_url: str, 
     assert "the worker that asked died" in why
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_slow_draft_stays_with_its_worker_while_others_plan_other_goals(
     redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

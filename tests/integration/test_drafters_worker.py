@@ -229,6 +229,7 @@ def test_other_goals_are_planned_by_template_and_nobody_is_asked(fleet: Fleet, l
     assert phases(fleet.redis, plan_id) == []
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_draft_can_be_cancelled_while_other_plans_go_on(fleet: Fleet, llm: LlmServer) -> None:
     other = a_goal()

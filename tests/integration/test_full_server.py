@@ -162,6 +162,7 @@ def test_the_reason_of_a_dead_entry_is_bounded_however_long_its_words_are(redis:
     assert told["errors"][0]["pointer"].startswith("/\x01")
 
 
+@pytest.mark.long
 def test_a_flood_of_garbage_does_not_keep_good_goals_and_outcomes_out(
     server: Server, redis: Redis, tmp_path: Path
 ) -> None:

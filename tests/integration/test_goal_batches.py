@@ -252,6 +252,7 @@ def test_a_worker_that_dies_amid_a_batch_loses_and_doubles_no_goal(
     assert nothing_waits_in(redis)
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_workers_that_are_killed_amid_a_flood_of_goals_lose_and_double_none(redis_url: str, tmp_path: Path) -> None:
     with connect(redis_url) as redis:

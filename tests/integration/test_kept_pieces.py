@@ -38,6 +38,7 @@ else:
 """
 
 
+@pytest.mark.long
 def test_the_parts_of_a_kept_change_land_without_another_run_of_the_agent(
     planner_worker: RunningWorker, tmp_path: Path
 ) -> None:

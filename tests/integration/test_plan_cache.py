@@ -272,6 +272,7 @@ def test_an_operator_sees_drafts_and_is_told_which_account_may_forget_them(
     assert forgotten.stdout == "Forgotten: 1 draft.\n"
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_worker_that_is_killed_before_the_plan_is_done_loses_nothing(redis_url: str, tmp_path: Path) -> None:
     with connect(redis_url) as client:
@@ -299,6 +300,7 @@ def test_an_operator_may_have_every_goal_drafted(redis_url: str, tmp_path: Path)
             assert not list(client.scan_iter("*kept:plan_cache*"))
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_repository_keeps_so_many_drafts_after_ten_thousand_plans(redis: Redis) -> None:
     real, name = Real(redis), kept_name(CACHE, "default", "acme/shop") or ""

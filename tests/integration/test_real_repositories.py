@@ -186,6 +186,7 @@ BROKEN: dict[str, str] = {
 }
 
 
+@pytest.mark.long
 def test_a_bug_is_repaired_in_a_repository_whose_tests_and_types_were_red_before(
     fleet: Callable[[str, Mapping[str, str]], Fleet], tmp_path: Path
 ) -> None:

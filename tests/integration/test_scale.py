@@ -25,6 +25,7 @@ def test_a_thousand_plans_of_ten_steps_complete_with_every_step_done_once(planne
     wait_until(lambda: redis.hget(P0.stats, "applied") == b"10000", what="all counted")
 
 
+@pytest.mark.long
 def test_a_plan_of_ten_thousand_steps_completes(planner_worker: RunningWorker) -> None:
     redis = planner_worker.redis
     (plan,) = publish_all(redis, [fleet.goal(1, 10_000, chains=16)])

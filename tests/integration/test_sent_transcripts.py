@@ -40,6 +40,7 @@ STEP = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["redis", "http"])
 def test_the_output_of_an_agent_is_read_elsewhere(
     planner_worker: RunningWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str

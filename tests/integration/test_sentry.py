@@ -173,6 +173,7 @@ def a_governed_halt(redis: Redis) -> str:
     return str(spec["plan_id"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pool", "by"),
     [

@@ -49,6 +49,7 @@ def answer_next(redis: Redis) -> float:
     return time.perf_counter() - began
 
 
+@pytest.mark.long
 def test_while_a_solo_worker_plans_ten_thousand_steps_no_outcome_waits_for_the_end_of_it(worker: RunningWorker) -> None:
     redis, large = worker.redis, fleet.goal(1, LARGE, chains=16)
     publish_all(redis, [fleet.goal(2, 5000)])
@@ -74,6 +75,7 @@ def test_a_solo_worker_that_is_stopped_while_it_plans_makes_the_plan_and_ends(re
         assert verdict(redis, f"bench-{LARGE}-1") == GoalVerdict.PLANNED
 
 
+@pytest.mark.long
 def test_what_a_killed_solo_worker_had_begun_to_write_is_gone_on_with(redis_url: str, tmp_path: Path) -> None:
     with connect(redis_url) as redis, running_proxy(redis_url) as proxy:
         log = tmp_path / "killed.log"

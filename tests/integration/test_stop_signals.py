@@ -50,6 +50,7 @@ IN_THE_BACKGROUND = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]  # as a scrip
 PLANNER = [sys.executable, "-c", "from worker.start import planner; planner()"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command",
     [

@@ -101,6 +101,7 @@ def test_it_is_noticed_too_while_others_do_the_work(store: Server, tmp_path: Pat
         all_done(other.redis, 60)
 
 
+@pytest.mark.long
 def test_where_one_child_is_stuck_another_goes_on_with_its_partition(store: Server, tmp_path: Path) -> None:
     with running_worker(store.url, tmp_path / "first.log") as first:
         publish(first.redis, 0, 2)

@@ -279,6 +279,7 @@ def check(redis: Redis, workers: Fleetless, others: list[tuple[str, dict[str, An
     assert int(told.get(b"unknown", 0)) == 0
 
 
+@pytest.mark.long
 def test_workers_of_this_version_go_on_with_what_those_of_one_to_come_have_written(tmp_path: Path) -> None:
     live_through(tmp_path, before="newer", after="", told="newer")
 

@@ -115,6 +115,7 @@ def test_the_exit_code_says_how_the_plan_ended(
         assert ("rule `" in page) is (state == "HALTED")
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_plan_that_does_not_end_in_time_goes_on_and_is_exit_4(
     planner_worker: RunningWorker, fleet: Fleet, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
@@ -129,6 +130,7 @@ def test_a_plan_that_does_not_end_in_time_goes_on_and_is_exit_4(
     assert fleet.view(plan_of(planner_worker.redis, goal_id)).state == "EXECUTING"
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_ctrl_c_ends_the_wait_and_not_the_plan_and_says_how_to_look_again(
     planner_worker: RunningWorker, fleet: Fleet, start: Callable[..., subprocess.Popen[str]]

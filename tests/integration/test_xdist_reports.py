@@ -35,6 +35,7 @@ def report_of(folder: Path, **files: str) -> tuple[int, reports.TestReport]:
         return done.exit_code, how.read(done.stdout)[0]
 
 
+@pytest.mark.long
 def test_a_worker_reports_what_a_test_raised_and_not_what_a_hook_made_of_it(tmp_path: Path) -> None:
     code, report = report_of(tmp_path, test_it=RED, conftest=SETS_PASSED)
 

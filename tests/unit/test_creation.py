@@ -167,6 +167,7 @@ def test_a_refused_goal_leaves_a_plan_that_says_why_and_hands_out_nothing() -> N
     assert PARTITION.steps("default") not in store.keys
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_ten_thousand_steps_are_created_and_begun_at_a_cost_that_does_not_grow() -> None:
     started = time.process_time()

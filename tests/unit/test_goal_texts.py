@@ -167,6 +167,7 @@ def test_steps_that_a_plan_expands_to_are_given_them(monkeypatch: pytest.MonkeyP
     assert told(codec.dumps(plan.specs[0])) == LOG_ALONE
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_plan_of_ten_thousand_steps_keeps_them_once_and_outside_of_what_every_decision_reads() -> None:
     log = "".join(f"{number} went wrong\n" for number in range(200_000))

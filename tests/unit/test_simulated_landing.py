@@ -9,6 +9,7 @@ import pytest
 from tests.simulation.landing import World
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_plans_land_beside_people_who_change_the_same_files_and_lose_no_line_of_theirs(tmp_path: Path) -> None:
     world = World(tmp_path)

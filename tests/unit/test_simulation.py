@@ -30,6 +30,7 @@ def play(conditions: Conditions, count: int = 40, seed: int = 1) -> list[Result]
     return run_plans([make_mission(number, seed) for number in range(count)], conditions, seed)
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_the_same_seed_gives_the_same_report() -> None:
     first, second = play(ROUGH), play.__wrapped__(ROUGH)
@@ -48,6 +49,7 @@ def test_without_mistakes_nothing_is_falsely_completed_and_next_to_all_is_done()
     assert {(each.kind, each.template) for each in results} == {recipe[:2] for recipe in RECIPES}
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_every_goal_becomes_a_plan_that_comes_to_an_end() -> None:
     results = [*play(ROUGH), *play(Conditions(mistakes=0.3))]
@@ -72,6 +74,7 @@ def test_who_lies_completes_plans_that_are_not_done() -> None:
     assert sum(each.completed for each in lying) > sum(each.completed for each in honest)
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_what_a_cheat_faked_is_false_although_no_tool_sees_it() -> None:
     results = play(Conditions(cheats=1.0), 100)
@@ -85,6 +88,7 @@ def test_what_a_cheat_faked_is_false_although_no_tool_sees_it() -> None:
     assert [each for each in play(Conditions(), 100) if each.cheats or each.faked] == []
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_of_cheating_agents_next_to_all_plans_that_are_completed_and_not_told_of_are_true() -> None:
     claimed = [each for each in play(Conditions(cheats=1 / 3), 500) if each.claimed]

@@ -50,6 +50,7 @@ def pytest_of(tmp_path: Path, source: str, *words: str, **environment: str) -> s
     return subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("source", "told"),
     [

@@ -13,6 +13,7 @@ WORKER = [sys.executable, "-m", "worker.start", "--quiet", "--app", "worker", "w
 CONTROLLER = [*PLANNER, "controller", "--exec", "true"]
 
 
+@pytest.mark.long
 @pytest.mark.outages  # three starts of a program
 @pytest.mark.parametrize(
     ("argv", "wrong", "says"),

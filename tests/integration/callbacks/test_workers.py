@@ -90,6 +90,7 @@ def test_a_worker_that_is_killed_while_the_receiver_answers_loses_nothing(
     assert len({call.headers["webhook-id"] for call in receiver.calls}) == 1
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_what_was_to_be_told_outlives_a_kill_of_the_server_and_of_all_workers(
     keys: Path, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

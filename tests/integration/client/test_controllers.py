@@ -196,6 +196,7 @@ def test_a_gateway_that_ends_meanwhile_costs_no_attempt(site: Site, number: sign
     site.close()
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_plan_that_is_cancelled_ends_its_agent_and_the_controller_does_the_next_one(site: Site) -> None:
     plan_id = site.submit()

@@ -537,6 +537,7 @@ STEPS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_goal_is_delivered_although_the_deliverer_is_killed_between_push_and_answer(
     redis_url: str, remote: Repo, forge: ForgeServer, start: Start, permit: Permit, tmp_path: Path

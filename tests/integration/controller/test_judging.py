@@ -114,6 +114,7 @@ def test_tests_that_are_held_out_judge_a_clone_that_no_agent_has(
     assert planner.outcome("again").judged == Judged(holdout=second)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("expected", "category"), [(7, None), (8, "TEST_REGRESSION")])
 def test_a_verification_of_one_file_is_judged_and_a_case_that_the_base_skips_is_no_matter(
     planner: Planner, repo: Repo, base: str, start: Start, tmp_path: Path, expected: int, category: str | None

@@ -36,6 +36,7 @@ def worker(redis_url: str, tmp_path: Path) -> Iterator[RunningWorker]:
         yield running
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tells", [True, False])
 def test_a_plan_whose_agent_renames_a_file_is_completed(
     worker: RunningWorker,

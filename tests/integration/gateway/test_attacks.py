@@ -33,6 +33,7 @@ FULL_S = 60  # an attack this long has enough claims for a p99; a short one besi
 ATTACKS_AT_MOST = 3  # short ones: other tests stall the machine
 
 
+@pytest.mark.long
 @needs("haproxy")
 @pytest.mark.outages
 @pytest.mark.parametrize("kinds", [pytest.param(ATTACKS, id="all"), *ALONE])

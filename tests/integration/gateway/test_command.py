@@ -67,6 +67,7 @@ def test_with_a_certificate_it_speaks_https_and_a_large_refusal_is_read(redis_ur
             assert large.status_code == 413
 
 
+@pytest.mark.long
 @needs("haproxy")
 @pytest.mark.outages
 def test_two_gateways_behind_haproxy_are_one_though_one_is_killed_and_one_is_restarted(

@@ -100,6 +100,7 @@ def shape(page: str) -> Shape:
     return Shape(tags.count("script"), loading, active, away)
 
 
+@pytest.mark.long
 @pytest.mark.outages
 @pytest.mark.parametrize("make", [completed, failed, held, handed_over])
 def test_hostile_texts_are_text_at_every_door(

@@ -101,6 +101,7 @@ ACTS: dict[str, tuple[Callable[[Planner], str], str, Fill, Callable[[PlanView], 
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("act", ACTS)
 def test_each_act_is_said_done_and_told(operator: Tab, planner: Planner, hand: Hand, act: str) -> None:
     shape, link, fill, is_done = ACTS[act]
@@ -294,6 +295,7 @@ def test_a_list_follows_fifty_plans_and_changes_at_most_twice_a_second(
     assert min(after - before for before, after in pairwise(changed)) >= LEAST_MS
 
 
+@pytest.mark.long
 def test_a_page_goes_on_when_its_gateway_was_killed(
     browser: Browser, gateway: Gateway, redis_url: str, tmp_path: Path
 ) -> None:

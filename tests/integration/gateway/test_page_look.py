@@ -123,6 +123,7 @@ LIVE: dict[str, tuple[str, Callable[[Planner, str], object], str]] = {  # where,
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 @pytest.mark.parametrize("view", LIVE)
 def test_nothing_jumps_while_a_page_is_opened_and_brought_up_to_date(
@@ -142,6 +143,7 @@ def test_nothing_jumps_while_a_page_is_opened_and_brought_up_to_date(
         assert settled(page) < MOST_SHIFT
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_new_plans_move_nothing_that_somebody_has_scrolled_to(
     browser: Browser, gateway: Gateway, planner: Planner, size: dict[str, int]
@@ -260,6 +262,7 @@ def words(page: Page) -> str:
     return re.sub(r"\d+", "0", " ".join(text.split()))
 
 
+@pytest.mark.long
 def test_every_view_of_a_plan_says_the_same_without_script(
     browser: Browser, gateway: Gateway, planner: Planner
 ) -> None:

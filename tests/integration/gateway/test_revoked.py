@@ -35,6 +35,7 @@ def streams_and_waits(gateway: Gateway) -> bool:
     return gateway.context.hub.subscriptions == 1 and gateway.context.claims.waiting(QUEUE) == 1
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # two applications that are built in threads of one process
 @pytest.mark.outages
 def test_a_stream_ends_and_a_claim_that_waits_gets_nothing(planner_worker: RunningWorker) -> None:

@@ -34,6 +34,7 @@ def search(worker: RunningWorker, place: Path, *options: str) -> None:
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5000:]
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_schemathesis_finds_nothing_at_first_sight(planner_worker: RunningWorker, tmp_path: Path) -> None:
     some = ("--include-path-regex", "/v1/(goals|plans|commands|queues)$")

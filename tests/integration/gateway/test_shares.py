@@ -172,6 +172,7 @@ def test_a_turn_that_does_not_come_is_refused(gateway: Gateway, monkeypatch: pyt
         first.result()
 
 
+@pytest.mark.long
 @pytest.mark.outages
 def test_a_fleet_of_five_hundred_with_one_key_sends_its_heartbeats_at_once(gateway: Gateway) -> None:
     shown = dict(gateway.client(Right.CONTROLLER, tenant="acme").headers)
