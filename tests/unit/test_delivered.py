@@ -18,7 +18,7 @@ from tasks.delivered.lifecycle import MOVES, Fact, move
 from tasks.delivered.seen import Checks, Commit, Failure, Remark, SeenChange, Stale
 
 PLAN, OTHER = "plan_3c-0199aaaabbbbccccddddeeeeffff0000", "plan_3c-0199aaaabbbbccccddddeeeeffff1111"
-PAGE = Path(__file__).parents[2] / "docs/delivery.md"
+PAGE = Path(__file__).parents[2] / "docs/delivered-changes.md"
 OURS = Commit("1" * 40, f"Fix it\n\nPlan: {PLAN}\nStep: fix\nAttempt: 1")
 RED = SeenChange(
     7, "1" * 40, checks=Checks.RED, commits=(OURS,), failure=Failure(("tests",), ("t::a",), "log", ("99",))

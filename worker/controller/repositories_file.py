@@ -116,7 +116,7 @@ class DeliverySettings(_Table):
     push: bool = False  # a branch with the verified changes
     pull_request: bool = False  # and a pull request for it
     branch: PlanBranch = f"planner/{PLAN}"
-    draft: bool = False  # until the checks are green, which workers see to (docs/delivery.md)
+    draft: bool = False  # until the checks are green, which workers see to (docs/delivered-changes.md)
     labels: bool = True  # planner, its risk, and findings about tests
     reviewers: bool = True  # by the CODEOWNERS of the target
     max_open_changes: int | None = Field(default=None, ge=1)  # limit of open changes; at the limit deliveries wait
