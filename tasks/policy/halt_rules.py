@@ -364,7 +364,7 @@ def all_fired(seen: Seen, failure: dict[str, Any] | None) -> Iterator[FiredRule]
         if failure and (found := fires(seen.plan, step, failure)):
             yield FiredRule(*found)
     for rule in RULES:
-        limit = seen.plan.limits[rule.limit]
+        limit = seen.plan.limits.get(rule.limit)  # a plan that is older than its rule has none
         if limit is None or (value := rule.value(seen)) < limit + rule.beyond:
             continue
         about = [entry for entry in last if entry[2] in rule.only and (entry[0] == step.step_id or not rule.only_step)]

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from schemas import codec
+from schemas.stored.counters import Counters
 from tasks.base.policy_version import POLICY_VERSION
+from tasks.plan.snapshot import Snapshot
 from tasks.policy.flips import MAX_VERIFICATIONS
-from tasks.policy.halt_rules import AT_ONCE, MAX_REMEMBERED, RULES
+from tasks.policy.halt_rules import (
+    AT_ONCE,
+    MAX_REMEMBERED,
+    RULES,
+    Seen,
+    count_success,
+    first_fired,
+    success_of,
+)
 from tasks.policy.pipeline import ADVICE
 from tasks.toolchain.classify import HALTS_AT_ONCE
 from tests.support.halts import (
@@ -20,6 +31,7 @@ from tests.support.halts import (
     fail_alike,
 )
 from tests.support.plans import PYTEST, Running, a_failure, a_report, a_step, some_steps
+from worker.store.plans import Ask
 
 RUFF = PYTEST.model_copy(update={"tool": "ruff-check", "argv": ("ruff", "check", "src")})
 
@@ -117,6 +129,43 @@ def test_a_halt_rule_is_named_before_the_budget_that_ran_out() -> None:
     fail(plan, "a")
 
     assert plan.halt["rule"] == "consecutive_failures"
+
+
+RESET: dict[str, Any] = {"consecutive": 1, "asked": True}  # by a success
+KEPT: dict[str, Any] = {
+    "lease_deaths": 1,
+    "timeouts": {"z": 1},
+    "failed": [["z", 1, "LINT_ERROR", 0]],
+    "revised": ["z"],
+}
+
+
+def an_open_plan() -> Snapshot:
+    plan = Running(a_step("a"))
+    return plan.begin(Ask(plan.plan_id, ["a"]))
+
+
+def test_a_success_resets_the_counters_that_it_has_to_and_no_other() -> None:
+    """Each counter is in one of the two lists, a new one, too."""
+    plan = an_open_plan()
+    counters, outcome = plan.record.counters, a_report("a").outcome
+    for name, value in (RESET | KEPT).items():
+        setattr(counters, name, value)
+
+    count_success(plan.record, success_of(plan.steps["a"], outcome, "", 0, 0))
+
+    assert {each.name for each in fields(Counters) if each.init} == RESET.keys() | KEPT.keys()
+    assert {name: getattr(counters, name) for name in RESET} == {name: getattr(Counters(), name) for name in RESET}
+    assert {name: getattr(counters, name) for name in KEPT} == KEPT
+
+
+def test_no_rule_fires_for_a_plan_that_lacks_its_limit() -> None:
+    plan = an_open_plan()
+    plan.record.counters.consecutive = 1000
+    for limit in {rule.limit for rule in RULES}:
+        del plan.record.limits[limit]
+
+    assert first_fired(Seen(plan.record, plan.steps["a"]), None) is None
 
 
 def test_a_success_makes_the_row_of_failures_begin_anew() -> None:
