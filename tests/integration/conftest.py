@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import PATIENCE_S
 from tests.support.engine import container
 from tests.support.gateway import Gateway, running_gateway
+from tests.support.planner import Planner
 from worker.gateway import app, event_hub
 from worker.gateway.page import acts, new_goal, retry, wide_acts
 from worker.process import ownership
@@ -40,6 +41,12 @@ def gateway(redis_url: str) -> Iterator[Gateway]:
     """A gateway over HTTP on the emptied server, without a worker."""
     with running_gateway(redis_url) as running:
         yield running
+
+
+@pytest.fixture
+def planner(redis_url: str) -> Planner:
+    """A planner on the emptied server."""
+    return Planner(redis_url)
 
 
 @pytest.fixture

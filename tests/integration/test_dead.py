@@ -29,11 +29,6 @@ NASTY = b'{"goal": "\x1b]0;owned\x07\x1b[31mred\xc2\x9b2J \xe2\x80\xae"}'
 
 
 @pytest.fixture
-def planner(redis_url: str) -> Planner:
-    return Planner(redis_url)
-
-
-@pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, server_url: str) -> Callable[..., Result]:
     monkeypatch.setenv("PLANNER_REDIS_URL", server_url)
     monkeypatch.setenv("COLUMNS", "140")

@@ -23,11 +23,6 @@ P0 = Partition(0)
 
 
 @pytest.fixture
-def planner(redis_url: str) -> Planner:
-    return Planner(redis_url)
-
-
-@pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, server_url: str) -> Callable[..., Result]:
     monkeypatch.setenv("PLANNER_REDIS_URL", server_url)
     return lambda *words: CliRunner().invoke(app, ["export", *map(str, words)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,6 @@ from worker.process.container import Container
 FLAKY = "tests/test_cart.py::test_clock"
 STEP = {"step_id": "tests", "title": "Tests", "intent": "Run all tests", "mode": "test", "verify": "pytest"}
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def here(redis_url: str, redis: Redis) -> Iterator[Container]:
-    with container(redis_url) as made:
-        yield made
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -60,12 +60,6 @@ GOALS = st.lists(
     min_size=1,
     max_size=20,
 )
-
-
-@pytest.fixture
-def here(redis_url: str, redis: Redis) -> Iterator[Container]:
-    with container(redis_url) as made:
-        yield made
 
 
 def alone(patch: pytest.MonkeyPatch) -> None:

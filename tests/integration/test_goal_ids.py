@@ -41,11 +41,6 @@ def submit(monkeypatch: pytest.MonkeyPatch, redis_url: str, tmp_path: Path) -> S
     return lambda *words, stdin=None: CliRunner().invoke(app, ["submit", "-f", "b.py", *words], input=stdin)
 
 
-@pytest.fixture
-def planner(redis_url: str) -> Planner:
-    return Planner(redis_url)
-
-
 def told(result: Result) -> Any:
     return codec.loads(result.stdout)
 

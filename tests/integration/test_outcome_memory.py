@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,12 +25,6 @@ from worker.engine.goal_batch import GoalBatch
 from worker.process.container import Container
 
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def here(redis_url: str, redis: Redis) -> Iterator[Container]:
-    with container(redis_url) as made:
-        yield made
 
 
 @pytest.fixture

@@ -32,11 +32,6 @@ FILTERS = (
 )
 
 
-@pytest.fixture
-def planner(redis_url: str) -> Planner:
-    return Planner(redis_url)
-
-
 def some_plans(planner: Planner) -> list[str]:
     """Plans in most states, of two tenants and three repositories."""
     made = [maker(planner) for maker in MAKERS]

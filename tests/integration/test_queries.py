@@ -13,11 +13,6 @@ from tests.support.planner import STEPS, Planner
 from worker.store import keys, plan_lists, plan_names, queries
 
 
-@pytest.fixture
-def planner(redis_url: str) -> Planner:
-    return Planner(redis_url)
-
-
 def test_a_plan_is_told_with_every_field_of_the_wire(planner: Planner) -> None:
     told = planner.view(planner.submit(goal_id="ci-1")).model_dump(mode="json")
 

@@ -13,11 +13,6 @@ from worker.cli.commands.app import app
 
 
 @pytest.fixture
-def planner(redis_url: str) -> Planner:
-    return Planner(redis_url)
-
-
-@pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, server_url: str) -> Callable[..., Result]:
     monkeypatch.setenv("PLANNER_REDIS_URL", server_url)
     return lambda *words: CliRunner().invoke(app, ["replay", *map(str, words)])

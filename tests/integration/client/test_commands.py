@@ -33,11 +33,6 @@ Ask = Callable[..., Result]
 
 
 @pytest.fixture
-def planner(redis_url: str) -> Planner:
-    return Planner(redis_url)
-
-
-@pytest.fixture
 def by_redis(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
     """Run a command that asks Redis."""
     monkeypatch.setenv("COLUMNS", "120")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from playwright.sync_api import Browser
 
@@ -16,6 +17,12 @@ from tests.support.planner import Planner
 @pytest.fixture
 def planner(gateway: Gateway) -> Planner:
     return Planner(gateway.settings.redis_url)
+
+
+@pytest.fixture
+def controller(gateway: Gateway) -> httpx.Client:
+    """A client with a controller's key."""
+    return gateway.client(Right.CONTROLLER)
 
 
 @pytest.fixture(scope="module")

@@ -35,19 +35,6 @@ from worker.store.keys import CONTROLLERS, GATEWAYS
 
 
 @pytest.fixture
-def gate(redis_url: str, redis: Redis) -> Iterator[Gateway]:
-    """A gateway on the emptied server."""
-    with running_gateway(redis_url) as gateway:
-        yield gateway
-
-
-@pytest.fixture
-def controller(gate: Gateway) -> httpx.Client:
-    """A client with a controller's key."""
-    return gate.client(Right.CONTROLLER)
-
-
-@pytest.fixture
 def others() -> Iterator[ThreadPoolExecutor]:
     """Threads for callers who wait."""
     with ThreadPoolExecutor(20) as pool:
@@ -107,7 +94,7 @@ def test_a_heartbeat_with_the_attempts_limit_of_tool_calls_is_answered_with_canc
 
 
 def test_a_step_is_claimed_in_the_name_of_key_and_controller_and_its_claim_is_renewed(
-    here: Container, redis: Redis, gate: Gateway, controller: httpx.Client
+    here: Container, redis: Redis, gateway: Gateway, controller: httpx.Client
 ) -> None:
     assert claim(controller) == []  # not even the queue is there
     plan(here, redis, a_goal(2))
@@ -130,7 +117,7 @@ def test_a_step_is_claimed_in_the_name_of_key_and_controller_and_its_claim_is_re
     left = spec["limits"]["tokens"]
     assert hear(controller, spec) == {"action": "continue", "tokens_left": left, "lease_ttl_ms": 300_000}
     assert hear(controller, spec, "ctl-8")["action"] == "taken"
-    assert hear(gate.client(Right.CONTROLLER), spec)["action"] == "taken"
+    assert hear(gateway.client(Right.CONTROLLER), spec)["action"] == "taken"
     assert hear(controller, {**spec, "lease": "guess"})["action"] == "stale"
 
 
@@ -150,12 +137,12 @@ def test_a_caller_waits_for_what_comes_and_goes_with_nothing_when_its_time_is_ov
 
 
 def test_the_first_who_came_is_the_first_who_is_given_and_each_has_what_fits(
-    here: Container, redis: Redis, gate: Gateway, controller: httpx.Client, others: ThreadPoolExecutor
+    here: Container, redis: Redis, gateway: Gateway, controller: httpx.Client, others: ThreadPoolExecutor
 ) -> None:
     waiting: list[Future[list[dict[str, Any]]]] = []
     for number, most in enumerate((1, 3, 1)):
         waiting.append(others.submit(claim, controller, wait_s=30, max=most, controller=f"ctl-{number}"))
-        wait_until(partial(stand, gate, number + 1), what="the next in the queue")
+        wait_until(partial(stand, gateway, number + 1), what="the next in the queue")
     plan(here, redis, independent(4))
 
     first, second = (each.result(5) for each in waiting[:2])
@@ -169,7 +156,12 @@ def test_the_first_who_came_is_the_first_who_is_given_and_each_has_what_fits(
 
 
 def test_the_same_claim_id_has_the_same_steps_on_any_gateway_and_never_claims_twice(
-    here: Container, redis: Redis, redis_url: str, gate: Gateway, controller: httpx.Client, others: ThreadPoolExecutor
+    here: Container,
+    redis: Redis,
+    redis_url: str,
+    gateway: Gateway,
+    controller: httpx.Client,
+    others: ThreadPoolExecutor,
 ) -> None:
     plan(here, redis, independent(3))
     with running_gateway(redis_url) as second:
@@ -178,11 +170,11 @@ def test_the_same_claim_id_has_the_same_steps_on_any_gateway_and_never_claims_tw
         assert len(given) == 2
         assert claim(controller, claim_id="c-1", max=2) == given
         assert claim(elsewhere, claim_id="c-1", max=2) == given
-        assert claim(gate.client(Right.CONTROLLER), claim_id="c-1") != given  # another key's is another claim
+        assert claim(gateway.client(Right.CONTROLLER), claim_id="c-1") != given  # another key's is another claim
         assert claim(elsewhere) == []
 
         first = others.submit(claim, controller, claim_id="c-2", wait_s=5)
-        wait_until(lambda: stand(gate, 1), what="the first stands")
+        wait_until(lambda: stand(gateway, 1), what="the first stands")
         again = others.submit(claim, elsewhere, claim_id="c-2", wait_s=20)
         wait_until(lambda: stand(second, 1), what="so does the second")
         plan(here, redis, independent(2, goal_id="more"))
@@ -195,14 +187,14 @@ def test_the_same_claim_id_has_the_same_steps_on_any_gateway_and_never_claims_tw
 
 
 def test_who_hangs_up_while_waiting_gets_nothing_and_what_cannot_be_written_is_handed_back(
-    here: Container, redis: Redis, gate: Gateway, controller: httpx.Client
+    here: Container, redis: Redis, gateway: Gateway, controller: httpx.Client
 ) -> None:
     body = codec.dumps({"controller": "gone", "wait_s": 30})
     head = (
         f"POST /v1/steps:claim HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         f"Authorization: {controller.headers['Authorization']}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", int(gate.url.rpartition(":")[2]))) as caller:
+    with socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2]))) as caller:
         caller.sendall(head.encode() + body)
         wait_until(lambda: waits(redis), what="the watch")
     wait_until(lambda: not waits(redis), what="the caller is gone")
@@ -351,20 +343,20 @@ def test_a_step_that_was_claimed_for_a_caller_who_got_an_error_is_handed_back(
 
     monkeypatch.setattr(claims, "run", lose_a_reply)
 
-    with running_gateway(redis_url, may_fail=True) as gate:
-        failed = gate.client(Right.CONTROLLER).post("/v1/steps:claim", json={"controller": "ctl-7", "wait_s": 0})
+    with running_gateway(redis_url, may_fail=True) as gateway:
+        failed = gateway.client(Right.CONTROLLER).post("/v1/steps:claim", json={"controller": "ctl-7", "wait_s": 0})
 
         assert failed.status_code >= 500
         wait_until(lambda: redis.xlen(P0.outcomes) == 1, what="the step is handed back")
 
 
 def test_a_key_is_for_its_queues_and_a_paused_plan_gives_nothing(
-    here: Container, redis: Redis, gate: Gateway, controller: httpx.Client
+    here: Container, redis: Redis, gateway: Gateway, controller: httpx.Client
 ) -> None:
     refused = controller.post("/v1/steps:claim", json={"controller": "c", "queues": ["default", "gpu"]})
     assert (refused.status_code, refused.json()["code"]) == (403, "wrong_queue")
-    assert gate.client(Right.PRODUCER).post("/v1/steps:claim", json={"controller": "c"}).status_code == 403
-    assert gate.with_token(None).post("/v1/steps:claim", json={"controller": "c"}).status_code == 401
+    assert gateway.client(Right.PRODUCER).post("/v1/steps:claim", json={"controller": "c"}).status_code == 403
+    assert gateway.with_token(None).post("/v1/steps:claim", json={"controller": "c"}).status_code == 401
     wrong = controller.post("/v1/steps:claim", json={"controller": "a b", "max": 0, "queues": []})
     assert {each["pointer"] for each in wrong.json()["errors"]} == {"/controller", "/max", "/queues"}
 
@@ -391,10 +383,10 @@ def test_a_thousand_wait_in_one_process_with_one_connection(here: Container, red
         steps: list[dict[str, Any]] = response.json()["steps"]
         return steps
 
-    async def ask_all(gate: Gateway) -> list[list[dict[str, Any]]]:
-        limits, key = httpx.Limits(max_connections=None), gate.key(Right.CONTROLLER)
+    async def ask_all(gateway: Gateway) -> list[list[dict[str, Any]]]:
+        limits, key = httpx.Limits(max_connections=None), gateway.key(Right.CONTROLLER)
         headers = {"Authorization": f"Bearer {key}"}
-        async with httpx.AsyncClient(base_url=gate.url, headers=headers, limits=limits, timeout=90) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, headers=headers, limits=limits, timeout=90) as client:
             waiting, callers = made[0].state.context.claims.waiting, []
             for number in range(count):
                 callers.append(asyncio.create_task(ask(client, number)))
@@ -407,8 +399,8 @@ def test_a_thousand_wait_in_one_process_with_one_connection(here: Container, red
             await asyncio.to_thread(plan, here, redis, *(independent(10, goal_id=f"g-{n}") for n in range(count // 10)))
             return await asyncio.gather(*callers)
 
-    with running_gateway(redis_url, make) as gate:
-        got = asyncio.run(ask_all(gate))
+    with running_gateway(redis_url, make) as gateway:
+        got = asyncio.run(ask_all(gateway))
     assert [len(steps) for steps in got] == [1] * count
     assert len({steps[0]["lease"] for steps in got}) == count
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-import pytest
 from redis import Redis
 
 from schemas import codec
@@ -22,19 +20,6 @@ from worker.store import api_keys
 from worker.store.keys import Partition
 
 NO_PLAN = "plan_00-" + 32 * "0"
-
-
-@pytest.fixture
-def gate(redis_url: str, redis: Redis) -> Iterator[Gateway]:
-    """A gateway on the emptied server."""
-    with running_gateway(redis_url) as gateway:
-        yield gateway
-
-
-@pytest.fixture
-def controller(gate: Gateway) -> httpx.Client:
-    """A client with a controller's key."""
-    return gate.client(Right.CONTROLLER)
 
 
 def done(spec: dict[str, Any], **said: Any) -> dict[str, Any]:
@@ -144,20 +129,20 @@ def test_all_that_is_wrong_is_told_with_pointers_and_nothing_is_taken(redis: Red
 
 
 def test_a_key_reports_what_it_was_given_and_of_others_only_what_it_may_see(
-    here: Container, redis: Redis, gate: Gateway, controller: httpx.Client
+    here: Container, redis: Redis, gateway: Gateway, controller: httpx.Client
 ) -> None:
     api_keys.add(redis, ApiKey(key_id="gpus", rights=(Right.CONTROLLER,), tenant="acme", queues=("gpu",)))
     plan(here, redis, a_goal(1, tenant="acme", queue="gpu"), a_goal(1, goal_id="shared", tenant="acme"))
     (shared,) = specs(redis)
     (theirs,) = [each for each in _all_specs(redis) if each["queue"] == "gpu"]
-    stranger = gate.client(Right.CONTROLLER, tenant="other")
+    stranger = gateway.client(Right.CONTROLLER, tenant="other")
 
     guess = stranger.post("/v1/outcomes?wait=1", json={**done(theirs), "lease": "guess"})
     assert (guess.status_code, guess.json()["code"]) == (404, "no_such_attempt")
     missing = stranger.post("/v1/outcomes", json={**done(theirs), "plan_id": NO_PLAN})
     assert missing.json() == guess.json()
     assert controller.post("/v1/outcomes", json={**done(theirs), "lease": "guess"}).status_code == 403  # not its queue
-    assert gate.client(Right.VIEWER).post("/v1/outcomes", json=done(theirs)).status_code == 403
+    assert gateway.client(Right.VIEWER).post("/v1/outcomes", json=done(theirs)).status_code == 403
     assert redis.xlen(P0.outcomes) == 0
 
     (given,) = claimed(stranger)  # `default` is shared: whoever was given a step reports it
