@@ -40,7 +40,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     """Count touched files of a step with patterns as created if they are not listed, even if its outcome differs."""
     outcome = seen.outcome
     touched = dict.fromkeys((*outcome.touched_files, *outcome.created_files))
-    if touched and seen.step.facts["allowed_patterns"] and unit.plan.limits.get(LISTED):
+    if touched and unit.plan.limits.get(LISTED):
         created = tuple(_unlisted(unit, touched))
         if created != outcome.created_files:
             seen.outcome = outcome.model_copy(update={"created_files": created})
@@ -67,7 +67,12 @@ def _digest(path: str) -> bytes:
 
 FEATURE = Feature(
     "created_files",
-    (LIMITS.row(limits_of), AT_BIRTH.row(keep_listing), JUDGES.row(judge), AFTER_END.row(note_created)),
+    (
+        LIMITS.row(limits_of),
+        AT_BIRTH.row(keep_listing),
+        JUDGES.row(judge, fact="allowed_patterns"),
+        AFTER_END.row(note_created),
+    ),
     is_idle=always,
     end_fields=("allowed_patterns",),
 )

@@ -61,4 +61,6 @@ def _wanted(unit: UnitOfWork, seen: Judgement, files: Sequence[str]) -> list[str
     return [path for path in new if may_give(unit, facts, goal, path)][:MAX_NEEDED]
 
 
-FEATURE = Feature("discarded_files", (JUDGES.row(judge),), events=("outcome.discarded",), is_idle=always)
+FEATURE = Feature(
+    "discarded_files", (JUDGES.row(judge, told="discarded_files"),), events=("outcome.discarded",), is_idle=always
+)

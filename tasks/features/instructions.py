@@ -16,4 +16,4 @@ def keep_left_out(unit: UnitOfWork, seen: Judgement) -> bool:
     return False
 
 
-FEATURE = Feature("instructions", (JUDGES.row(keep_left_out),), is_idle=always)
+FEATURE = Feature("instructions", (JUDGES.row(keep_left_out, told="instructions"),), is_idle=always)

@@ -16,12 +16,13 @@ from schemas.integrity import IntegrityAction as A
 from schemas.integrity import IntegrityFamily as F
 from schemas.step import PlannedStep, PreviousFailure
 from schemas.stored import PlanRecord
+from schemas.stored.features import IntegrityFound
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.advice_facts import Facts
 from tasks.policy.narrowing import Evidence
 from tasks.policy.outcome_verdict import fit_evidence
-from tasks.policy.pipeline import AT_BIRTH, FIRES, JUDGES, REVISE, Failure, Feature, Judgement, always
+from tasks.policy.pipeline import AT_BIRTH, FIRES, JUDGES, REVISE, Failure, Feature, Judgement, always, keeping
 from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.revision import Revision
 from tasks.policy.waits import ask_approval
@@ -118,10 +119,8 @@ def sentence_of(decided: Sequence[Decided], action: A) -> str:
     return f"A person looks at the change first: {found}." if action is A.APPROVE else f"The change: {found}."
 
 
-def revise(_: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
+def revise(_: UnitOfWork, step: Step, was: PlannedStep, __: Evidence) -> Revision | None:
     """Give the sentence of a refusal to the next attempt as guidance."""
-    if evidence.category not in CATEGORIES:
-        return None
     said = (step.status.previous or {}).get("suggestion") or ""
     guidance = fit(f"{was.guidance or ''} {said}".strip(), MAX_GUIDANCE)
     return Revision(was.model_copy(update={"guidance": guidance}), None, (RULE,)) if guidance != was.guidance else None
@@ -175,7 +174,12 @@ def _advise(facts: Facts) -> str:
 
 FEATURE = Feature(
     "integrity",
-    (AT_BIRTH.row(keep_asked), JUDGES.row(judge), REVISE.row(revise), FIRES.row(fires)),
+    (
+        AT_BIRTH.row(keep_asked),
+        JUDGES.row(judge, told="integrity"),
+        REVISE.row(revise, of=CATEGORIES),
+        FIRES.row(fires, only=keeping(IntegrityFound)),
+    ),
     events=("outcome.integrity",),
     advice={RULE: _advise},
     is_idle=always,  # an outcome with such places is not plain

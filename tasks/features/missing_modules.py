@@ -59,7 +59,7 @@ def keep_names(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     """Ask a person about a module that no manifest declares. Raises NeedsSteps if the snapshot lacks the note."""
     failure, step = seen.failure, seen.step
-    if failure is None or seen.handed_back or seen.is_excused or not _is_about_imports(step.facts, failure["category"]):
+    if failure is None or seen.handed_back or seen.is_excused or not _may_ask(step.facts):
         return False
     found = _origin(unit, f"{failure['trace'] or ''}\n{_said(seen.outcome)}")
     if found is None or found[1] is not Origin.UNDECLARED or _meant(unit, found[0]):
@@ -77,9 +77,9 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     return True
 
 
-def revise(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
+def revise(unit: UnitOfWork, step: Step, was: PlannedStep, _: Evidence) -> Revision | None:
     """Ask for the setup again if the module is declared; add guidance if the repository has the module."""
-    if not _is_about_imports(step.facts, evidence.category):
+    if not _may_ask(step.facts):
         return None
     previous = step.status.previous or {}
     found = _origin(unit, f"{previous.get('trace') or ''}\n{previous.get('suggestion') or ''}")
@@ -106,8 +106,8 @@ def revise(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -
     return Revision(revised, before, (SETUP_AGAIN,))
 
 
-def _is_about_imports(facts: Mapping[str, Any], category: str) -> bool:
-    return category == C.IMPORT_ERROR and not facts["inserted_by"] and not runs_at_base(facts)
+def _may_ask(facts: Mapping[str, Any]) -> bool:
+    return not facts["inserted_by"] and not runs_at_base(facts)
 
 
 def _said(outcome: Outcome) -> str:
@@ -130,6 +130,6 @@ def _meant(unit: UnitOfWork, missing: Missing) -> str | None:
 
 FEATURE = Feature(
     "missing_modules",
-    (AT_BIRTH.row(keep_names), JUDGES.row(judge), REVISE.row(revise)),
+    (AT_BIRTH.row(keep_names), JUDGES.row(judge, of=(C.IMPORT_ERROR,)), REVISE.row(revise, of=(C.IMPORT_ERROR,))),
     is_idle=always,  # a failed import is no plain success
 )

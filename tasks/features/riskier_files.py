@@ -33,7 +33,7 @@ APART = "risk_apart"  # the rule of the revision
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     """Move the riskier files of a change to a separate step; else the failure counts, with the reason."""
     step, failure = seen.step, seen.failure
-    if failure is None or failure["category"] != C.RISK_EXCEEDED or step.facts["mode"] != Mode.PATCH:
+    if failure is None or step.facts["mode"] != Mode.PATCH:
         return False
     was, files = PlannedStep.model_validate(step.facts), _riskier(seen)
     if why := _obstacle(unit, was, files):
@@ -131,6 +131,6 @@ def _make(unit: UnitOfWork, step: PlannedStep, files: tuple[str, ...]) -> Planne
 
 FEATURE = Feature(
     "riskier_files",
-    (JUDGES.row(judge), AFTER_END.row(insert_after, only=keeping(RiskierFiles))),
+    (JUDGES.row(judge, of=(C.RISK_EXCEEDED,)), AFTER_END.row(insert_after, only=keeping(RiskierFiles))),
     is_idle=lambda plan: not plan.keeps(RiskierFiles),
 )

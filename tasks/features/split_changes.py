@@ -54,7 +54,7 @@ ROLES = ((Role.DOCUMENT,), (Role.MANIFEST, Role.SOURCE), (Role.TEST,))
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     """Split a step whose change has too many files; else its failure counts, with the reason."""
     step, failure = seen.step, seen.failure
-    if failure is None or failure["category"] != C.TOO_MANY_FILES or step.facts["mode"] != Mode.PATCH:
+    if failure is None or step.facts["mode"] != Mode.PATCH:
         return False
     was = PlannedStep.model_validate(step.facts)
     lines, most_lines = seen.outcome.changed_lines or {}, unit.snapshot.policy.attempts[was.risk_level].max_diff_lines
@@ -215,7 +215,7 @@ def spare_other_parts(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: 
     """Let the tool pass if it found nothing in the files of this part; None for the last part, or if it did."""
     outcome, catalogue = unit.answers.get(step.step_id), catalogue_of(unit.plan.head.tools)
     receipts = outcome.verify if outcome else None
-    if not (was.piece_of and was.allow_empty and receipts and evidence.files) or evidence.category not in OF_WHOLE:
+    if not (was.allow_empty and receipts and evidence.files):
         return None
     failed, red = next(((at, each) for at, each in enumerate(was.verify_tools) if at == len(receipts) - 1), (0, None))
     contract = catalogue.contracts.get(red.tool) if red else None
@@ -238,10 +238,10 @@ FEATURE = Feature(
     "split_changes",
     (
         AT_BIRTH.row(keep),
-        JUDGES.row(judge),
+        JUDGES.row(judge, of=(C.TOO_MANY_FILES,)),
         LIMITS.row(switched(WHOLE)),
         REVISE.row(split_broken, only=limited(WHOLE)),
-        REVISE.row(spare_other_parts),
+        REVISE.row(spare_other_parts, fact="piece_of", of=OF_WHOLE),
     ),
     is_idle=always,
 )

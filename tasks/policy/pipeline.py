@@ -6,7 +6,7 @@ feature.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -59,6 +59,11 @@ class Judgement:
     turned: bool = False  # whether its verification failed last, on the same tree, and passes now
     previous: Failure = field(init=False)  # of the attempt before
 
+    @property
+    def category(self) -> str:
+        """The category of the failure; empty if there is none."""
+        return self.failure["category"] if self.failure else ""
+
     def __post_init__(self) -> None:
         """Keep the previous failure, which the end of the step overwrites."""
         self.previous = self.step.status.previous or {}
@@ -87,22 +92,27 @@ H = TypeVar("H", bound=Callable[..., Any] | Recall)
 class Table(list[H]):
     """The functions of features at one point of the loop, in their order."""
 
-    def row(self, function: H, *, only: Only | None = None, fact: str = "") -> Callable[[], None]:
+    def row(
+        self, function: H, *, only: Only | None = None, fact: str = "", told: str = "", of: Collection[str] = ()
+    ) -> Callable[[], None]:
         """Return a row of this table for the list of a feature; calling the row adds its function to the table.
 
-        The function is only asked about plans that `only` selects, and about steps that have this `fact`.
+        The function is only asked about plans that `only` selects, steps that have this `fact`, outcomes that have
+        the field `told`, and failures `of` these categories.
         """
-        asked = cast("H", _ask_only(cast("Callable[..., Any]", function), only, fact)) if only or fact else function
+
+        def ask(about: Any, *more: Any) -> Any:
+            if (
+                (only and not only(about))
+                or (fact and not getattr(more[0], "step", more[0]).facts[fact])
+                or (told and not getattr(more[0].outcome, told))
+                or (of and more[-1].category not in of)
+            ):
+                return None
+            return cast("Callable[..., Any]", function)(about, *more)
+
+        asked = cast("H", ask) if only or fact or told or of else function
         return lambda: self.append(asked)
-
-
-def _ask_only(function: Callable[..., Any], only: Only | None, fact: str) -> Callable[..., Any]:
-    def ask(about: Any, *more: Any) -> Any:
-        if (only and not only(about)) or (fact and not getattr(more[0], "step", more[0]).facts[fact]):
-            return None
-        return function(about, *more)
-
-    return ask
 
 
 def limited(name: str) -> Only:

@@ -56,7 +56,8 @@ def test_no_feature_is_idle_before_features_are_known(monkeypatch: pytest.Monkey
 def test_a_row_is_asked_only_about_plans_and_steps_that_it_is_about() -> None:
     asked: list[str] = []
     plan, table = Running(a_step("a"), delivery={"push": True}).record, Table[Any]()
-    step = SimpleNamespace(facts={"with": True, "without": False})
+    outcome = SimpleNamespace(needs="files", patterns=None)
+    step = SimpleNamespace(facts={"with": True, "without": False}, outcome=outcome, category="FLAKY_TEST")
     conditions: dict[str, dict[str, Any]] = {
         "limited": {"only": limited("delivery_wait_s")},
         "not limited": {"only": limited("mends")},
@@ -65,11 +66,15 @@ def test_a_row_is_asked_only_about_plans_and_steps_that_it_is_about() -> None:
         "fact": {"fact": "with"},
         "no fact": {"fact": "without"},
         "both": {"only": limited("delivery_wait_s"), "fact": "with"},
+        "told": {"told": "needs"},
+        "not told": {"told": "patterns"},
+        "of": {"of": ("FLAKY_TEST",)},
+        "of others": {"of": ("LINT_ERROR",)},
     }
     for name, condition in conditions.items():
         table.row(lambda *_, name=name: asked.append(name), **condition)()
     for row in table:
         row(SimpleNamespace(plan=plan), step)
-        row(SimpleNamespace(plan=plan), SimpleNamespace(step=step))  # as judges are asked
+        row(SimpleNamespace(plan=plan), SimpleNamespace(**vars(step), step=step))  # as judges are asked
 
-    assert asked == [name for name in ("limited", "keeping", "fact", "both") for _ in range(2)]
+    assert asked == [name for name in ("limited", "keeping", "fact", "both", "told", "of") for _ in range(2)]
