@@ -6,7 +6,6 @@ timer of the plan runs out, a person answers. Hosts that work renew their leases
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -348,8 +347,3 @@ def run_plans(
         results.append(Course(mission, conditions, number, seed).run())
         told(number + 1)
     return results
-
-
-def count_causes(results: list[Result]) -> Counter[str]:
-    """Count why plans did not complete."""
-    return Counter(each.cause for each in results if each.cause)

@@ -14,6 +14,7 @@ from redis import Redis
 from schemas import codec
 from schemas.outcome import FailureEvidence, Outcome
 from tests.conftest import wait_until
+from worker.sandbox.process import Abandoned
 from worker.store import functions
 
 PLAN = "plan_3c-0199aaaabbbbccccddddeeeeffff0000"
@@ -49,6 +50,16 @@ PYTEST = {
     "tool": "pytest", "argv": ["pytest", "-q", "--disable-plugin-autoload", "test_calc.py"],  # they load for a second
     "timeout_s": 60, "pass_codes": [0],
 }  # fmt: skip
+
+
+class Lease:
+    """A lease that is held, or lost."""
+
+    held = True
+
+    def confirm(self) -> None:
+        if not self.held:
+            raise Abandoned("taken")
 
 
 class Planner:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support import forge_server
-from tests.support.controlling import BRANCH, FIX, PLAN, PYTEST, Planner, Repo, bare
+from tests.support.controlling import BRANCH, FIX, PLAN, PYTEST, Lease, Planner, Repo, bare
 from tests.support.faults import hasty_worker
 from tests.support.forge_server import TOKEN, ForgeServer
 from worker.controller.changes import diff_hash
@@ -81,16 +81,6 @@ def accepted(remote: Repo) -> list[dict[str, Any]]:
     remote.git("update-ref", REF, "work")
     remote.git("branch", "-D", "work")
     return found
-
-
-class Lease:
-    """A lease that is held, or lost."""
-
-    held = True
-
-    def confirm(self) -> None:
-        if not self.held:
-            raise Abandoned("taken")
 
 
 @pytest.fixture

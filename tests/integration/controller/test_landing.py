@@ -14,7 +14,7 @@ from redis import Redis
 from schemas import codec
 from schemas.plan import PlanView
 from tests.conftest import running_worker, wait_until
-from tests.support.controlling import PLAN, PYTEST, Planner, Repo, bare
+from tests.support.controlling import PLAN, PYTEST, Lease, Planner, Repo, bare
 from tests.support.scripted import ENDED
 from worker.controller.changes import diff_hash
 from worker.controller.delivery import Delivery
@@ -59,16 +59,6 @@ def accepted(remote: Repo, *steps: str) -> list[dict[str, Any]]:
         {"step_id": step, "attempt": 1, "diff_hash": diff_hash(git, f"{commit}^", commit)}
         for step, commit in zip(steps or ("first", "second"), ids, strict=True)
     ]
-
-
-class Lease:
-    """A lease that is held, or lost."""
-
-    held = True
-
-    def confirm(self) -> None:
-        if not self.held:
-            raise Abandoned("taken")
 
 
 @pytest.fixture
