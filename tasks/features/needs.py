@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from schemas.base import FailureCategory as C
 from schemas.base import GoalKind, Mode
 from schemas.goal import Goal
-from schemas.outcome import MAX_NEEDED, Outcome
+from schemas.outcome import MAX_NEEDED
 from schemas.step import PreviousFailure
 from schemas.stored.features import AskedFiles
 from tasks.plan.unit_of_work import UnitOfWork
@@ -99,16 +99,13 @@ def _need_of(facts: Mapping[str, Any], seen: Judgement) -> Need | None:
         return Need(tuple(dict.fromkeys(map(clean, outcome.needs.files))), reason)
     if not facts["allowed_patterns"] or outcome.patterns or (seen.failure or {})["category"] != C.ALLOWLIST_VIOLATION:
         return None
-    files = dict.fromkeys((*touched, *outcome.discarded_files, *_affected(outcome)))
+    evidence = outcome.failure_evidence
+    files = dict.fromkeys((*touched, *outcome.discarded_files, *(evidence.affected_files if evidence else ())))
     meant = [path for path in files if is_permitted(facts, path) and not exceeds(facts, path)]
     wanted = tuple(path for path in meant if path not in facts["allowed_files"])
     if not wanted or len(meant) < len(files) or len(wanted) > MAX_NEEDED:
         return None
     return Need(wanted, UNKNOWN_PATTERNS)
-
-
-def _affected(outcome: Outcome) -> Sequence[str]:
-    return outcome.failure_evidence.affected_files if outcome.failure_evidence else ()
 
 
 def _told_too_often(need: Need) -> str:

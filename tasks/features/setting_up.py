@@ -8,26 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from schemas.base import Mode
-from schemas.goal import Goal
 from schemas.step import PlannedStep
-from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.pipeline import ADDED, DRAFTED, Feature, always
 from tasks.toolchain.files import decides_installation
 
 SETUP = "setup"  # a capability of controllers
 
 
-def ask_first(_: Goal, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Decide which of a plan's first steps ask for a setup."""
-    return ask(steps)
-
-
-def ask_added(_: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Decide which added steps ask for a setup."""
-    return ask(steps)
-
-
-def ask(steps: Iterable[PlannedStep]) -> tuple[PlannedStep, ...]:
+def ask(_: object, steps: Iterable[PlannedStep]) -> tuple[PlannedStep, ...]:
     """Ask for a setup in verified steps that may change a manifest or a lock file, or wait for such a step."""
     settled: list[PlannedStep] = []
     after: set[str] = set()
@@ -43,4 +31,4 @@ def ask(steps: Iterable[PlannedStep]) -> tuple[PlannedStep, ...]:
     return tuple(settled)
 
 
-FEATURE = Feature("setting_up", (DRAFTED.row(ask_first), ADDED.row(ask_added)), is_idle=always)
+FEATURE = Feature("setting_up", (DRAFTED.row(ask), ADDED.row(ask)), is_idle=always)

@@ -97,7 +97,7 @@ def _succeed(unit: UnitOfWork, seen: Judgement) -> None:
     """End a step after a successful attempt, unless the success halts the plan."""
     step, outcome = seen.step, seen.outcome
     counted = halt_rules.record_success(unit, step, outcome, seen.attempt.at)
-    seen.turned, fired = counted.turned, halt_rules.first_fired(counted, None)
+    seen.turned, fired = counted.turned, next(halt_rules.all_fired(counted, None), None)
     unit.end_step(step, S.DONE.value, "done", seen.reason)
     step.status.previous = pre_steps.result_of(outcome) if step.facts["inserted_by"] else None
     for note in pipeline.AFTER_END:

@@ -67,7 +67,7 @@ def fail(unit: UnitOfWork, step: Step, failure: dict[str, Any], seen: Seen, outc
             is_over |= (
                 outcome is not None and halt.rule != IN_A_ROW
             )  # other steps of the wave failed, too: this one has its retries
-        elif _is_planned_anew(unit, step, halt):
+        elif halt.rule in PLANNED_ANEW.get(unit.plan.head.kind, ()) and expansion.goes_on_without(unit, step):
             is_over |= outcome is not None
         else:
             halt_plan(unit, halt.rule, halt.reason, halt.evidence, step)
@@ -92,8 +92,3 @@ def _is_asked_about(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
         and unit.plan.head.kind == GoalKind.REVIEWED_PLAN
         and step.facts["mode"] != Mode.READ_ONLY
     )
-
-
-def _is_planned_anew(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
-    """Return whether a plan goes on without a step that would repeat its failure, instead of halting."""
-    return halt.rule in PLANNED_ANEW.get(unit.plan.head.kind, ()) and expansion.goes_on_without(unit, step)

@@ -37,11 +37,8 @@ def keep_verification(unit: UnitOfWork, step: Step) -> None:
 
 def compared_as(facts: Mapping[str, Any]) -> str:
     """Return the name of a step's verification if its flips are counted, else an empty text; `facts` as stored."""
-    return name_verification(facts) if facts["verify_tools"] and not _prepares(facts) else ""
-
-
-def _prepares(facts: Mapping[str, Any]) -> bool:
-    return bool(facts.get("inserted_by") or facts.get("at_base"))
+    prepares = facts.get("inserted_by") or facts.get("at_base")
+    return name_verification(facts) if facts["verify_tools"] and not prepares else ""
 
 
 def name_verification(facts: Mapping[str, Any]) -> str:

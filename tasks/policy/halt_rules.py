@@ -344,11 +344,6 @@ def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
     return f"steps failed, no revision was tried, and nothing else can run{what}", evidence
 
 
-def first_fired(seen: Seen, failure: dict[str, Any] | None) -> FiredRule | None:
-    """Return the first rule that fires; None if none does."""
-    return next(all_fired(seen, failure), None)
-
-
 def all_fired(seen: Seen, failure: dict[str, Any] | None) -> Iterator[FiredRule]:
     """Yield the rules that fire: first those that halt at once, then those of the table."""
     if seen.quiet:

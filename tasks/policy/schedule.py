@@ -113,7 +113,7 @@ def _on_pre_step_ended(unit: UnitOfWork, step: Step, ended: Step, *, satisfied: 
 def dispatch(unit: UnitOfWork) -> None:
     """Start ready steps in order, within slots, files and budgets; an attempt blocks its files until it ends."""
     plan, snapshot = unit.plan, unit.snapshot
-    if plan.state not in (READY, EXECUTING) or (plan.backoffs and waits.is_crowded(plan)):
+    if plan.state not in (READY, EXECUTING) or len(plan.backoffs) >= waits.MAX_CROWD:
         return
     if unit.is_stopped:
         for choose in pipeline.WHILE_STOPPED:
@@ -144,17 +144,12 @@ def _startable(unit: UnitOfWork, steps: Sequence[Step]) -> Iterator[Wanted]:
     """Yield the steps that only a blocked file can still keep back."""
     tightened = unit.plan.head.tightened
     for step in steps:
-        if _is_exhausted(unit):
+        if not unit.is_delivering and budget.first_exhausted(unit.plan):  # a delivery uses none
             return
         if step.spec is None or (tightened is not None and not operator_changes.fits(step, tightened)):
             unit.change.more = True  # it starts in a next look at the queue
         elif _may_start(unit, step):
             yield step, starts.card_of(step)
-
-
-def _is_exhausted(unit: UnitOfWork) -> bool:
-    """Return whether a budget is used up; a delivery uses none."""
-    return not unit.is_delivering and budget.first_exhausted(unit.plan) is not None
 
 
 def _allowance(unit: UnitOfWork, card: StepCard) -> int | None:

@@ -187,11 +187,6 @@ def look_at_backoffs(unit: UnitOfWork) -> None:
         unit.wake_at(until)
 
 
-def is_crowded(plan: PlanRecord) -> bool:
-    """Return whether so many steps wait for their next attempt that no other step may start."""
-    return len(plan.backoffs) >= MAX_CROWD
-
-
 def keep_time(unit: UnitOfWork) -> None:
     """Stop the wall clock while the plan may start nothing, or while all open steps wait for others; else let it run.
 

@@ -18,7 +18,7 @@ def asked(*steps: str) -> dict[str, tuple[bool, tuple[str, ...]]]:
         a_check("last", "install"),
         a_check("apart", "before"),
     )
-    return {step.step_id: (step.setup, step.requires) for step in ask(made) if step.step_id in steps}
+    return {step.step_id: (step.setup, step.requires) for step in ask(None, made) if step.step_id in steps}
 
 
 def test_who_changes_a_manifest_and_who_waits_for_that_asks_for_a_setup() -> None:
@@ -29,7 +29,7 @@ def test_who_changes_a_manifest_and_who_waits_for_that_asks_for_a_setup() -> Non
 
 def test_a_lock_file_counts_and_what_has_no_verification_does_not_ask() -> None:
     files = ["web/pnpm-lock.yaml"]
-    locked, unverified = ask((a_step("lock", files=files, tools=PYTEST), a_step("more", files=files)))
+    locked, unverified = ask(None, (a_step("lock", files=files, tools=PYTEST), a_step("more", files=files)))
 
     assert (locked.setup, unverified.setup) == (True, False)
 
