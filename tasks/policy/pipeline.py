@@ -97,8 +97,8 @@ class Table(list[H]):
     ) -> Callable[[], None]:
         """Return a row of this table for the list of a feature; calling the row adds its function to the table.
 
-        The function is only asked about plans that `only` selects, steps that have this `fact`, outcomes that have
-        the field `told`, and failures `of` these categories.
+        The function is only asked about plans that `only` selects, and steps that have this `fact`. It is asked about
+        outcomes that have the field `told`, and failures `of` these categories.
         """
 
         def ask(about: Any, *more: Any) -> Any:

@@ -18,7 +18,7 @@ MAX_LABEL, MAX_LABELS = 50, 5
 def describe(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> str:
     """Describe the change as Markdown. Words from outside become code, so that they mention and link no person.
 
-    An agent's own words have a section of their own, with the files that they name and the change does not have.
+    An agent's own words have a separate section, with the files that they name and the change does not have.
     """
     asked = ["~~~text", *(line for line in sentence.splitlines() if not line.lstrip().startswith("~~~")), "~~~"]
     parts = (
