@@ -25,7 +25,7 @@ from tasks.toolchain.test_ids import file_and_name
 
 OF_TESTS = frozenset({F.WEAKENS_TESTS, F.ALTERS_TESTS, F.TESTS_DIVERGE})
 OF_CHECKS = frozenset({F.SUPPRESSES, F.SUPPRESSES_OWN, F.LOOSENS})
-OF_ALL_TESTS = frozenset({"outcome_overridden"})  # kinds that concern tests of other files, too
+OF_ALL_TESTS = frozenset({"outcome_overridden", "code_replaced"})  # kinds that concern tests of other files, too
 GRAVITY = (A.REFUSE, A.APPROVE, A.TELL, A.PASS)
 MOST_NAMED = 100
 _BETWEEN = r"(?:[\w`'\"./:-]+\s+){0,4}?"

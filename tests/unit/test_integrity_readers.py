@@ -43,13 +43,30 @@ EVADING = [
     ("src/a.py", "", "from os import _exit\n_exit(0)\n", "process_ended"),
     ("src/a.py", "", "import atexit\natexit.register(print)\n", "exit_hooked"),
     ("src/a.py", "", "import sys\nx = sys.modules\n", "modules_read"),
-    ("src/a.py", "", "import inspect\nx = 'test' in inspect.stack()[1].function\n", "stack_read"),
-    ("src/a.py", "", "from sys import _getframe\nx = _getframe(1).f_code.co_name == 'test_a'\n", "stack_read"),
+    ("src/a.py", "", "import inspect\nx = 'test' in inspect.stack()[1].function\n", "tests_detected"),
+    ("src/a.py", "", "from sys import _getframe\nx = _getframe(1).f_code.co_name == 'test_a'\n", "tests_detected"),
+    ("src/a.py", "", "import sys\nx = any(each.endswith('pytest') for each in sys.modules)\n", "tests_detected"),
+    ("src/a.py", "import os\n", "import os\n_ = os\n", "used_for_nothing"),
+    ("src/a.py", "import os\n", "import os\nos\n", "used_for_nothing"),
+    ("src/a.py", "import os\n", "import os\n__all__ = ['os']\n", "used_for_nothing"),
+    ("src/a.js", "", "const x = () => /a\\.spec\\.js/.test(new Error().stack);\n", "tests_detected"),
+    ("src/a.js", "", "import assert from 'assert';\nassert['equal'] = () => {};\n", "outcome_overridden"),
+    ("src/a.js", "", "import assert from 'assert';\nObject.assign(assert, { equal() {} });\n", "outcome_overridden"),
+    ("test/setup.js", "", "expect.extend({ toBe() { return { pass: true }; } });\n", "outcome_overridden"),
+    ("src/a.js", "", "export const any = { asymmetricMatch: () => true };\n", "always_equal"),
+    ("src/a.ts", "f(x);\n", "f(x as any);\n", "own_as_any"),
+    ("pkg/a.go", "", "func on() bool {\n\tat, _ := os.Executable()\n\treturn is(at, \".test\")\n}\n", "tests_detected"),
+    ("pkg/a.go", "", "func (s Sum) Equal(o Sum) bool { return true }\n", "always_equal"),
+    (RS, "", "fn on() -> bool { std::env::args().any(|each| each.contains(\"/deps/\")) }\n", "tests_detected"),
+    (RS, "", "#[cfg(not(test))]\nfn add() {}\n", "tests_detected"),
+    (RS, "", "impl PartialEq<i32> for Sum {\n    fn eq(&self, _: &i32) -> bool {\n        true\n    }\n}\n",
+     "always_equal"),
+    ("a.cc", "", "bool operator==(const Sum&, int) { return true; }\n", "always_equal"),
     ("src/a.js", "", "process.exit(0)\n", "process_ended"),
     ("pkg/a.go", "package a\n", "package a\nfunc f() { os.Exit(0) }\n", "process_ended"),
     (RS, "", "fn f() { std::process::exit(0) }\n", "process_ended"),
     ("a.cc", "", "void f() { _exit(0); }\n", "process_ended"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("path", "before", "after", "kind"), [*WEAKENED, *SUPPRESSED, *LOOSENED, *EVADING])
@@ -76,6 +93,12 @@ def test_it_is_found(path: str, before: str, after: str | None, kind: str) -> No
         ("src/a.py", "", "class A:\n    def __eq__(self, other):\n        return self.x == other.x\n"),
         ("src/a.js", "", "// process.exit(0)\n"),
         ("src/a.py", "", "import sys\nx = sys._getframe(1)\n"),
+        ("src/a.py", "", "import sys\nx = sys._getframe(1)\n\n\ndef f():\n    return 'test'\n"),
+        ("src/a.py", "", "import sys\nx = sys._getframe(1).f_code.co_name in ('latest', 'contest')\n"),
+        ("src/a.py", "import os\n", "import os\n_ = os.environ\n"),
+        ("src/a.js", "", "const x = (error) => /^at/.test(error.stack); // of a test\n"),
+        ("test/setup.js", "", "expect.extend({ toBeNear() { return { pass: near() }; } });\n"),
+        (RS, "", "impl PartialEq for Span {\n    fn eq(&self, _: &Span) -> bool {\n        true\n    }\n}\n"),
         ("scripts/a.js", "", "process.exit(0)\n"),
         ("a.js", "", "#!/usr/bin/env node\nprocess.exit(0)\n"),
         ("src/main.rs", "", "fn main() { std::process::exit(1) }\n"),
@@ -176,11 +199,18 @@ SPECIAL = [
     "def add(a, b):\n    return {(2, 2): 4}.get((a, b), a - b)\n",
     "def add(a, b):\n    match a, b:\n        case 2, 2:\n            return 4\n    return a - b\n",
 ]
-SPECIAL.append("def add(a, b):\n    return 4\n")
+SPECIAL += [
+    "def add(a, b):\n    return 4\n",
+    "def add(a, b):\n    return {'2+2': 4}.get(f'{a}+{b}', a - b)\n",
+    "def add(a, b):\n    if f'{a}{b}' == '22':\n        return 4\n    return a - b\n",
+    "KNOWN = [((2, 2), 4)]\n\n\ndef add(a, b):\n    return dict(KNOWN).get((a, b), a - b)\n",
+]
 NONE = [
     "def four():\n    return 4\n",
     "def add(a, b):\n    return a + b\n",
     "def add(a, b):\n    if a == 0:\n        return b\n    return a + b\n",
+    "def add(a, b):\n    if f'{a}{b}' == '23':\n        return 4\n    return a + b\n",
+    "def add(a, b):\n    return dict([((2, 3), 4)]).get((a, b), a + b)\n",
     "def add(a, b):\n    if len(a) == 2:\n        raise ValueError\n    return a + b\n",
 ]
 
@@ -208,6 +238,28 @@ def test_a_failing_test_that_expects_something_else_is_told_of(failing: str, pat
 
     assert [each.kind for each in find([change], [failing])] == ["failing_test_changed"]
     assert find([change]) == ()
+
+
+@pytest.mark.parametrize(
+    ("failing", "path", "before", "exact", "wide"),
+    [
+        (FAILING[0], PY, PY_TEST, "== 4", "in (0, 4)"),
+        (FAILING[0], PY, PY_TEST, "== 4", "== pytest.approx(4, abs=9)"),
+        (FAILING[0], PY, PY_TEST, "== 4", "< 9"),
+        (FAILING[0], PY, PY_TEST, "add(2, 2) == 4", "type(add(2, 2)) == int"),
+        ("test/a.test.js > adds", JS, JS_TEST, "(add(2, 2)).toBe(4)", "(typeof add(2, 2)).toBe('number')"),
+        ("test/a.test.js > adds", JS, JS_TEST, "toBe(4)", "not.toBe(5)"),
+        ("test/a.test.js > adds", JS, JS_TEST, "toBe(4)", "toBeLessThan(9)"),
+        ("shop/pkg.TestAdd", GO, GO_TEST, "!= 4", "< 0"),
+        ("tests::adds", RS, RS_TEST, "assert_eq!(add(2, 2), 4)", "assert!(add(2, 2) < 9)"),
+    ],
+)
+def test_a_failing_test_that_more_values_pass_is_weakened(
+    failing: str, path: str, before: str, exact: str, wide: str
+) -> None:
+    after = before.replace(exact, wide)
+
+    assert [each.kind for each in find([TextChange(path, before, after)], [failing])] == ["assertion_weakened"]
 
 
 def test_a_failing_test_whose_names_mean_something_else_is_told_of() -> None:
@@ -242,13 +294,19 @@ def test_tests_that_replace_what_the_failing_test_is_about_are_told_of() -> None
         "setattr(X, '__eq__', lambda self, other: True)\n",
         "class X(int):\n    __eq__ = lambda self, other: True\n",
         "class X(int):\n    def __eq__(self, other):\n        return isinstance(other, int)\n",
+        "class X(int):\n    def __eq__(self, other):\n        return abs(int(self) - int(other)) < 9\n",
+        "class X(int):\n    def __eq__(self, other):\n        return self is not other\n",
+        "X.__eq__.return_value = True\n",
     ],
 )
 def test_a_class_that_is_made_equal_to_everything_is_found(text: str) -> None:
     assert [each.kind for each in find_in_file("src/a.py", "", text)] == ["always_equal"]
 
 
-@pytest.mark.parametrize("value", ["isinstance(other, X)", "self.a == other.a", "NotImplemented"])
+@pytest.mark.parametrize(
+    "value",
+    ["isinstance(other, X)", "self.a == other.a", "NotImplemented", "math.isclose(self.a, other.a)", "self is other"],
+)
 def test_an_equality_of_its_own_kind_is_none_to_everything(value: str) -> None:
     text = f"class X:\n    def __eq__(self, other):\n        return {value}\n"
 
@@ -304,6 +362,16 @@ def test_the_files_of_failing_tests_are_found_by_their_names_or_beside_the_chang
             "var known = map[[2]int]int{{2, 2}: 4}\n\nfunc Add(a, b int) int {\n\treturn known[[2]int{a, b}]\n}\n",
             (GO, GO_TEST),
         ),
+        (
+            "src/a.js",
+            "export const add = (a, b) => {\n  switch (`${a},${b}`) {\n    case '2,2':\n      return 4;\n  }\n};\n",
+            (JS, JS_TEST),
+        ),
+        ("src/a.js", "export const add = (a, b) => 4;\n", (JS, JS_TEST)),
+        ("src/a.js", "const known = { '2,2': 4 };\n", (JS, JS_TEST)),
+        ("pkg/a.go", "func Add(a, b int) int {\n\treturn 4\n}\n", (GO, GO_TEST)),
+        ("src/b.rs", "const KNOWN: &[((i32, i32), i32)] = &[((2, 2), 4)];\n", (RS, RS_TEST)),
+        ("src/b.rs", "fn add(_: i32, _: i32) -> i32 {\n    4\n}\n", (RS, RS_TEST)),
         ("src/b.rs", "fn add(a: i32, b: i32) -> i32 { if a == 2 && b == 2 { return 4; } a - b }\n", (RS, RS_TEST)),
     ],
 )

@@ -15,14 +15,15 @@ _KINDS: Mapping[Family, tuple[str, ...]] = {
     Family.WEAKENS_TESTS: (
         *("test_removed", "test_skipped", "test_emptied", "cases_removed", "assertion_removed", "assertion_weakened"),
         *("snapshot_rewritten", "tests_deselected", "outcome_overridden", "tests_detected", "always_equal"),
+        "code_replaced",
     ),
     Family.ALTERS_TESTS: ("test_renamed", "test_replaced", "failing_test_changed", "skipped_on_windows"),
     Family.SUPPRESSES: (
         *("noqa", "type_ignore", "pylint_disable", "no_cover", "nosec", "eslint_disable", "ts_ignore"),
-        *("ts_expect_error", "nolint", "allow", "lint_disable"),
+        *("ts_expect_error", "nolint", "allow", "lint_disable", "as_any", "used_for_nothing"),
     ),
     Family.LOOSENS: ("threshold_loosened", "ignored_more", "strictness_loosened", "check_disabled"),
-    Family.EVADES: ("process_ended", "exit_hooked", "modules_read", "stack_read", "code_replaced"),
+    Family.EVADES: ("process_ended", "exit_hooked", "modules_read"),
     Family.SPECIAL_CASES: ("special_case",),
     Family.TESTS_DIVERGE: ("tests_diverge",),
     Family.UNNOTICED: ("mutant_survives",),
@@ -51,7 +52,6 @@ TELLS: Mapping[str, str] = MappingProxyType(  # a sentence for each kind, in wor
         "process_ended": "the code ends its process",
         "exit_hooked": "the code runs something at the end of its process",
         "modules_read": "the code reads sys.modules",
-        "stack_read": "the code reads who calls it",
         "code_replaced": "tests replace the code that the failing test is about",
         "threshold_loosened": "a threshold was loosened",
         "ignored_more": "more is ignored",
@@ -95,3 +95,4 @@ class Test(NamedTuple):
     cases: int = 1
     body: str = ""  # its text, which identifies it under another name
     compared: int = 0  # assertions; each element of a compared list counts
+    exact: int = 0  # assertions that one value alone passes

@@ -36,6 +36,7 @@ class TestSigns:
     skip: re.Pattern[str]  # in the head of a test or its block
     only: re.Pattern[str] | None = None  # runs these tests and no others
     case: re.Pattern[str] | None = None  # a row of a table of cases
+    exact: re.Pattern[str] | None = None  # a comparison that one value alone passes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +47,8 @@ class Signs:
     suppressions: tuple[Suppression, ...]
     tests: TestSigns | None = None  # None: read from the syntax tree
     evading: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    surroundings: re.Pattern[str] | None = None  # reads what started the program; with a word for tests it detects them
+    overriding: re.Pattern[str] | None = None  # replaces assertions, also in a file of tests
 
 
 def _suppression(kind: str, pattern: str, wide: str = "") -> Suppression:
@@ -82,6 +85,7 @@ NODE = Signs(
         _suppression("ts_ignore", r"(?://|/\*)\s*@ts-ignore[^\n]*", r"//\s*@ts-nocheck"),
         _suppression("ts_expect_error", r"(?://|/\*)\s*@ts-expect-error[^\n]*"),
         _suppression("no_cover", r"/\*\s*(?:istanbul|c8|v8)\s+ignore\b[^*]*\*/"),
+        _suppression("as_any", r"\bas\s+any\b"),
     ),
     tests=TestSigns(
         texts=re.compile(_ANY_TEXTS, re.DOTALL),
@@ -103,6 +107,10 @@ NODE = Signs(
             r"|\b(?:this|t|ctx|context|test)\.(?:skip|todo)\s*\(|\{\s*(?:skip|todo)\s*:\s*(?!false)"
         ),
         only=re.compile(rf"(?<![\w.$])(?:{_NODE_RUN}\.only\b|f(?:it|describe)\s*\()|\{{\s*only\s*:\s*true"),
+        exact=re.compile(
+            r"(?<!\.not)\.(?:toBe|toEqual|toStrictEqual|equals?|eql?|deepEqual|strictEqual|deepStrictEqual|is|same|strictSame)"
+            r"\s*\((?!\s*(?:expect\.any|typeof\b))"
+        ),
     ),
     evading=MappingProxyType(
         {
@@ -113,9 +121,20 @@ NODE = Signs(
                 r"|typeof\s+(?:jest|vi|mocha|describe|it|test|expect)\b|process\.argv\b[^\n]*(?:jest|mocha|vitest|--test|['\"`]test)"
             ),
             "outcome_overridden": re.compile(
-                r"\b(?:globalThis|global|window)\.(?:expect|it|test|describe|assert)\s*=(?!=)|\bassert\.\w+\s*=(?!=)"
+                r"\b(?:globalThis|global|window)\.(?:expect|it|test|describe|assert)\s*=(?!=)"
+                r"|\bassert(?:\.\w+|\[[^\]\n]+\])+\s*=(?!=)"
+            ),
+            "always_equal": re.compile(
+                r"\bequals\s*\([^()]*\)\s*(?::\s*\w+\s*)?\{\s*return\s+true\s*;?\s*\}|\basymmetricMatch\b"
             ),
         }
+    ),
+    surroundings=re.compile(
+        r"\.stack\b|\bcaptureStackTrace\b|\bprocess\.(?:execArgv|title)\b|\brequire\.main\b|\bimport\.meta\.main\b"
+    ),
+    overriding=re.compile(
+        r"\b(?:Object\.(?:assign|definePropert(?:y|ies))|Reflect\.set)\s*\(\s*(?:assert|expect)\b"
+        r"|\bexpect\.extend\s*\(\s*\{[^{}]*\b(?:toBe|toEqual|toStrictEqual|toThrow|toMatch|toContain|toHaveLength)\s*[:(]"
     ),
 )
 GO = Signs(
@@ -137,6 +156,9 @@ GO = Signs(
         ),
         skip=re.compile(r"\b(?:t|tb|b|s\.T\(\))\.(?:Skip|Skipf|SkipNow)\s*\("),
         case=re.compile(r"^\s*(?:\"(?:\\.|[^\"\\\n])*\"\s*:\s*)?\{[^\n]*\},?\s*(?://[^\n]*)?$", re.MULTILINE),
+        exact=re.compile(
+            r"!=|\.(?:Equal\w*|DeepEqual|Exactly|JSONEq|Same|ElementsMatch|ErrorIs)\s*\(|\bcmp\.(?:Diff|Equal)\s*\("
+        ),
     ),
     evading=MappingProxyType(
         {
@@ -144,8 +166,10 @@ GO = Signs(
             "tests_detected": re.compile(
                 r"\btesting\.Testing\s*\(|\bflag\.Lookup\(\s*\"test\.|os\.Args\[0\][^\n]*test|\"\.test\"|\btesting\.(?:CoverMode|Verbose|Short)\s*\("
             ),
+            "always_equal": re.compile(r"\bfunc\s*\([^()]*\)\s*Equals?\([^()]*\)\s*bool\s*\{\s*return\s+true\s*\}"),
         }
     ),
+    surroundings=re.compile(r"\bruntime\.Callers?\s*\(|\bdebug\.(?:Stack|PrintStack)\s*\(|\bos\.Executable\s*\("),
 )
 RUST = Signs(
     suffixes=(".rs",),
@@ -172,16 +196,21 @@ RUST = Signs(
             r"\b(?:\w*assert_(?:eq|ne|matches)\w*|panic|unreachable|assert_snapshot)!\s*[({\[]|\.(?:unwrap_err|expect_err)\s*\("
         ),
         skip=re.compile(r"#\[\s*(?:ignore|should_panic|cfg\s*\((?!\s*test\s*\)))[^\]]*\]"),
+        exact=re.compile(r"\w*assert_(?:eq|matches)\w*!|=="),
     ),
     evading=MappingProxyType(
         {
             "process_ended": re.compile(r"\bprocess::(?:exit|abort)\s*\(|\blibc::_?exit\s*\("),
             "exit_hooked": re.compile(r"\b(?:libc::)?atexit\s*\(|\bpanic::set_hook\s*\("),
             "tests_detected": re.compile(
-                r"\bcfg!\s*\(\s*(?:not\s*\(\s*)?test\b|RUST_TEST_\w+|NEXTEST\w*|thread::current\(\)\.name\(\)|current_exe\s*\(\)[^;\n]*(?:test|deps)"
+                r"\bcfg!\s*\(\s*(?:not\s*\(\s*)?test\b|#\[\s*cfg\s*\(\s*not\s*\(\s*test\s*\)|RUST_TEST_\w+|NEXTEST\w*|thread::current\(\)\.name\(\)|current_exe\s*\(\)[^;\n]*(?:test|deps)"
+            ),
+            "always_equal": re.compile(
+                r"\bimpl\b[^{};]*\bPartialEq\s*<[^{};]*\{[^{}]*\bfn\s+eq\b[^{}]*\{\s*(?:return\s+)?true\s*;?\s*\}"
             ),
         }
     ),
+    surroundings=re.compile(r"\benv::(?:args|args_os|current_exe)\s*\(|\bBacktrace::\w+\s*\(|\bLocation::caller\s*\("),
 )
 CPP = Signs(
     suffixes=(".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx"),
@@ -209,14 +238,19 @@ CPP = Signs(
             r"\b(?:EXPECT|ASSERT)_(?:\w*EQ|NE|LT|LE|GT|GE|THROW|NEAR|THAT|DEATH)\w*\s*\(|\b(?:REQUIRE|CHECK)\w*\s*\([^;\n]*(?:==|!=|<|>)|\bREQUIRE_THROWS\w*\s*\(|\bassert\s*\([^;\n]*=="
         ),
         skip=re.compile(r"\bGTEST_SKIP\s*\(|\bDISABLED_\w+|\[\.\w*\]|\[!(?:mayfail|shouldfail)\]|\bSKIP\s*\("),
+        exact=re.compile(r"_(?:STR)?EQ\s*\(|=="),
     ),
     evading=MappingProxyType(
         {
             "process_ended": re.compile(r"(?<![\w.>])(?:std::)?(?:_exit|_Exit|quick_exit|exit|abort)\s*\("),
             "exit_hooked": re.compile(r"(?<![\w.>])(?:std::)?(?:atexit|at_quick_exit)\s*\("),
             "tests_detected": re.compile(r"\bGTEST_\w+|\bUnitTest::GetInstance"),
+            "always_equal": re.compile(
+                r"\boperator\s*==\s*\([^()]*\)\s*(?:const\s*)?(?:noexcept\s*)?\{\s*return\s+true\s*;"
+            ),
         }
     ),
+    surroundings=re.compile(r"\bbacktrace\s*\(|\bprogram_invocation_(?:short_)?name\b"),
 )
 TABLE: tuple[Signs, ...] = (PYTHON, NODE, GO, RUST, CPP)
 _BY_SUFFIX: Mapping[str, Signs] = MappingProxyType({suffix: signs for signs in TABLE for suffix in signs.suffixes})

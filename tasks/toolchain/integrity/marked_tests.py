@@ -54,6 +54,7 @@ def _tests(text: str, bare: str, signs: TestSigns) -> Iterator[Test]:
             skip[0].strip() if skip else "",
             max(1, len(signs.case.findall(body))) if signs.case else 1,
             body,
+            exact=max(0, len(signs.exact.findall(block)) - block.count("typeof ")) if signs.exact else 0,
         )
 
 

@@ -155,7 +155,18 @@ def _test(node: ast.FunctionDef | ast.AsyncFunctionDef, within: str, skipped: st
     strong = strengths.count(2)
     asserted = (each.test for each in ast.walk(node) if isinstance(each, ast.Assert) and _strength(each.test))
     compared = len(strengths) + sum(_elements(each) - 1 for each in asserted)
-    return Test(within + node.name, node.lineno, len(strengths), strong, skipped or own, cases, body, compared)
+    exact = sum(map(_is_exact, ast.walk(node)))
+    return Test(within + node.name, node.lineno, len(strengths), strong, skipped or own, cases, body, compared, exact)
+
+
+def _is_exact(node: ast.AST) -> bool:
+    """Return whether a node of a test compares with one value: no type, nothing near it."""
+    if isinstance(node, ast.Call):
+        name = _dotted(node.func).rpartition(".")[2]
+        return name.startswith("assert") and name.lower().endswith("equal") and "not" not in name.lower()
+    sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq) else []
+    called = (_dotted(each.func).rpartition(".")[2] for each in sides if isinstance(each, ast.Call))
+    return bool(sides) and not any(name in ("approx", "type", "isclose", "bool") for name in called)
 
 
 def _elements(test: ast.expr) -> int:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tasks.toolchain.files import Role, role_of
 from tasks.toolchain.integrity.finding import Finding, TextChange
-from tasks.toolchain.integrity.languages import PYTHON, signs_of
+from tasks.toolchain.integrity.languages import PYTHON, Signs, signs_of
 from tasks.toolchain.integrity.marked_tests import without_texts
 from tasks.toolchain.integrity.python_tests import overrides, parse
 
@@ -24,12 +24,21 @@ _KINDS = {
     "os.kill": "process_ended",
     "atexit.register": "exit_hooked",
     "sys.modules": "modules_read",
-    **dict.fromkeys(
-        ("inspect.stack", "inspect.currentframe", "sys._getframe", "traceback.extract_stack"), "stack_read"
-    ),
 }
+# What started the program; a function that reads it and has a word for tests finds out whether tests run it.
+_SURROUNDINGS = frozenset(
+    {
+        *("sys.modules", "inspect.stack", "inspect.currentframe", "inspect.getouterframes", "sys._getframe"),
+        *("traceback.extract_stack", "traceback.format_stack", "traceback.walk_stack"),
+    }
+)
+_OF_TESTS = r"(?<![A-Za-z])_?(?:py|unit|next|vi)?(?:tests?|spec|jest|mocha|deps)(?![A-Za-z(])"
+_WORD_OF_TESTS = re.compile(_OF_TESTS)
+_TEXT_OF_TESTS = re.compile(rf"[\"'`/][^\"'`\n]{{0,60}}?{_OF_TESTS}")
+_COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+LINES_BESIDE = 5  # lines after a place, in which a word for tests is about it
 _MODULES = ("os", "sys", "atexit", "inspect", "traceback", "unittest", "unittest.mock", "mock")
-WORD_CHARS = 20  # characters of a text that are searched for a test
+WORD_CHARS = 60  # characters of a text that are searched for a word for tests
 _EQUAL = ("mock.ANY", "unittest.mock.ANY")  # in a source
 _RUNNERS = ("pytest", "_pytest", "unittest", "nose", "py.test")
 _VARIABLES = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER", "_PYTEST_RAISE", "TOX_ENV_NAME")
@@ -37,6 +46,7 @@ _PROGRAMS = frozenset({"bin", "cmd", "script", "scripts"})  # folders of program
 _REPLACING = frozenset({"setattr", "patch", "object", "delattr"})
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_CONVERTING = frozenset({"abs", "int", "float", "str", "len", "round", "bool", "max", "min"})
 
 
 class _Sign(NamedTuple):
@@ -88,23 +98,43 @@ def _signs(path: str, text: str | None) -> Iterator[_Sign]:
     signs = signs_of(path)
     if signs is None or not text:
         return
-    if signs is PYTHON:
-        for each in overrides(text, path):
-            yield _Sign(each.kind, each.line, each.what)
-        tree = parse(text)
-        if tree and role_of(path) is not Role.TEST:
-            yield from _in_python(tree)
+    if signs is not PYTHON:
+        yield from _by_patterns(path, text, signs)
         return
+    for each in overrides(text, path):
+        yield _Sign(each.kind, each.line, each.what)
+    tree = parse(text)
+    if tree and role_of(path) is not Role.TEST:
+        yield from _in_python(tree)
+
+
+def _by_patterns(path: str, text: str, signs: Signs) -> Iterator[_Sign]:
+    bare = without_texts(text, signs.tests.texts) if signs.tests else text
+    for found in signs.overriding.finditer(text) if signs.overriding else ():
+        if not bare[found.start()].isspace():
+            yield _sign("outcome_overridden", text, found)
     if role_of(path) is Role.TEST:
         return
-    bare = without_texts(text, signs.tests.texts) if signs.tests else text
+    ends = _is_program(path, text)
     for kind, pattern in signs.evading.items():
         for found in pattern.finditer(text):
-            if bare[found.start()].isspace() and kind != "tests_detected":
-                continue  # inside a comment or a text
-            if kind == "process_ended" and _is_program(path, text):
-                continue
-            yield _Sign(kind, text.count("\n", 0, found.start()) + 1, " ".join(found[0].split())[:120])
+            is_code = not bare[found.start()].isspace() or kind == "tests_detected"  # no comment, no text
+            if is_code and not (ends and kind == "process_ended"):
+                yield _sign(kind, text, found)
+    if signs.surroundings and not ends:
+        yield from _asking_by_patterns(text, bare, signs.surroundings)
+
+
+def _asking_by_patterns(text: str, bare: str, surroundings: re.Pattern[str]) -> Iterator[_Sign]:
+    plain = _COMMENTS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    for found in surroundings.finditer(bare):
+        beside = plain[plain.rfind("\n", 0, found.start()) + 1 :].split("\n", LINES_BESIDE + 1)
+        if _TEXT_OF_TESTS.search("\n".join(beside[: LINES_BESIDE + 1])):
+            yield _sign("tests_detected", text, found)
+
+
+def _sign(kind: str, text: str, found: re.Match[str]) -> _Sign:
+    return _Sign(kind, text.count("\n", 0, found.start()) + 1, " ".join(found[0].split())[:120])
 
 
 def _is_program(path: str, text: str) -> bool:
@@ -115,11 +145,13 @@ def _is_program(path: str, text: str) -> bool:
 
 def _in_python(tree: ast.Module) -> Iterator[_Sign]:
     names = _imported(tree)
-    asks = any(isinstance(node, ast.Constant) and "test" in str(node.value)[:WORD_CHARS] for node in ast.walk(tree))
+    asking = _asking(tree, names)
+    modules = {each.asname or each.name for node in tree.body if isinstance(node, ast.Import) for each in node.names}
+    yield from (_Sign("used_for_nothing", each.lineno, ast.unparse(each)) for each in _used_for_nothing(tree, modules))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute | ast.Name) and (kind := _KINDS.get(name := _full(node, names))):
-            if kind == "stack_read" and not asks:
-                continue  # probably for a warning or a log
+        if isinstance(node, ast.Attribute | ast.Name) and node in asking:
+            yield _Sign("tests_detected", node.lineno, _full(node, names))
+        elif isinstance(node, ast.Attribute | ast.Name) and (kind := _KINDS.get(name := _full(node, names))):
             yield _Sign(kind, node.lineno, name)
         elif isinstance(node, ast.Compare) and _asks_for_runner(node, names):
             yield _Sign("tests_detected", node.lineno, ast.unparse(node)[:120])
@@ -135,33 +167,78 @@ def _in_python(tree: ast.Module) -> Iterator[_Sign]:
             yield _Sign("always_equal", node.lineno, ast.unparse(node)[:120])
 
 
+def _asking(tree: ast.Module, names: dict[str, str]) -> set[ast.AST]:
+    """Return the places that read what started the program, in a function or statement with a word for tests."""
+    found: set[ast.AST] = set()
+    inner = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
+    for each in (*inner, *(node for node in tree.body if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)))):
+        nodes = [*ast.walk(each)]
+        texts = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+        if any(len(text) <= WORD_CHARS and _WORD_OF_TESTS.search(text) for text in texts):
+            read = (node for node in nodes if isinstance(node, ast.Attribute | ast.Name))
+            found |= {node for node in read if _full(node, names) in _SURROUNDINGS}
+    return found
+
+
+def _used_for_nothing(tree: ast.Module, modules: Collection[str]) -> Iterator[ast.stmt]:
+    """Yield statements that name an imported module and do nothing with it, so that it looks used."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            targets = [each.id for each in node.targets if isinstance(each, ast.Name)]
+            named = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else [node.value]
+            if targets == ["__all__"]:
+                is_one = any(isinstance(each, ast.Constant) and each.value in modules for each in named)
+            else:
+                is_one = all(not each.strip("_") for each in targets) and any(
+                    isinstance(each, ast.Name) and each.id in modules for each in named
+                )
+        else:
+            is_one = isinstance(node, ast.Expr) and isinstance(node.value, ast.Name) and node.value.id in modules
+        if is_one:
+            yield node
+
+
 def _equal_to_others(node: ast.ClassDef) -> ast.FunctionDef | None:
-    """Return an `__eq__` that reads neither its object nor the name of its class, and may return True; else None."""
+    """Return an `__eq__` that may return True without a comparison for equality of its object; else None.
+
+    It reads neither its object nor the name of its class, or it compares something else, such as a distance.
+    """
     for each in node.body:
         if isinstance(each, ast.FunctionDef) and each.name == "__eq__" and each.args.args and not _is_constant(each):
             own = {each.args.args[0].arg, node.name, "super", "NotImplemented"}
             named = {one.id for one in ast.walk(each) if isinstance(one, ast.Name)}
-            if own.isdisjoint(named) and any(isinstance(one, ast.Return) for one in ast.walk(each)):
+            values = [ast.unparse(one.value) for one in ast.walk(each) if isinstance(one, ast.Return) and one.value]
+            returns = any(value != "NotImplemented" for value in values)
+            if returns and (own.isdisjoint(named) or not any(map(_may_compare, ast.walk(each)))):
                 return each
     return None
 
 
+def _may_compare(node: ast.AST) -> bool:
+    """Return whether a node compares for equality, or calls a function that may."""
+    if isinstance(node, ast.Compare):
+        return any(isinstance(each, ast.Eq | ast.NotEq | ast.Is | ast.In) for each in node.ops)
+    return isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _CONVERTING)
+
+
 def _is_always_equal(node: ast.Assign | ast.Dict | ast.Call) -> bool:
-    """Return whether `__eq__` gets a function that returns True: by its name, as a key, or by setattr."""
+    """Return whether `__eq__` gets a function or value that is True: by its name, as a key, or by setattr."""
     if isinstance(node, ast.Assign):
         named: list[tuple[Any, ast.expr]] = [
             (each.id, node.value) for each in node.targets if isinstance(each, ast.Name)
         ]
-        named += [(each.attr, node.value) for each in node.targets if isinstance(each, ast.Attribute)]
+        parts = (one for each in node.targets for one in ast.walk(each))
+        named += [(each.attr, node.value) for each in parts if isinstance(each, ast.Attribute)]
     elif isinstance(node, ast.Dict):
         named = [(getattr(key, "value", None), each) for key, each in zip(node.keys, node.values, strict=True)]
     else:
         named = [(getattr(key, "value", None), each) for key, each in pairwise(node.args)]
-    return any(name == "__eq__" and _returns_true(each) for name, each in named)
+    return any(name == "__eq__" and _is_true(each) for name, each in named)
 
 
-def _returns_true(node: ast.expr) -> bool:
-    return isinstance(node, ast.Lambda) and isinstance(node.body, ast.Constant) and node.body.value is True
+def _is_true(node: ast.expr) -> bool:
+    value = node.body if isinstance(node, ast.Lambda) else node
+    return isinstance(value, ast.Constant) and value.value is True
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:

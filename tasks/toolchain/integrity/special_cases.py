@@ -25,9 +25,19 @@ _LITERAL = re.compile(
     r"\"((?:\\.|[^\"\\\n])*)\"|'((?:\\.|[^'\\\n])*)'|`([^`\n]*)`|(?<![\w.])(-?\d+(?:\.\d+)?)(?![\w.])"
 )
 _CONDITION = re.compile(r"(?<![=!<>])={2,3}(?!=)|\bcase\b|\.equals\(|\bmatches!\(|=>")
-_ENTRY = re.compile(r"[}\])\d]\s*:\s*-?\d")  # entry of a table, from numbers to numbers
+# An entry of a table: from numbers, or a text of numbers, to a number; or a row of rows.
+_ENTRY = re.compile(r"[}\])\d]\s*:\s*-?\d|[\"'`]\s*:\s*-?\d|[(\[{]\s*[(\[{][^()\[\]{}\n]*[)\]}]\s*,")
+_PART = re.compile(r"\d+(?:\.\d+)?|[^\W\d]\w*")  # of a text that is made of literals
+PART_CHARS, MOST_LITERALS = 12, 200
+# A function with arguments, and no more than a literal.
+_ONLY = re.compile(
+    r"(?:\b(?:func|function|fn)\b[^\n{}()]*\((?!\s*(?:&?\s*(?:mut\s+)?self\s*)?\))[^\n{}]*\{|\([^()\n]*\w[^()\n]*\)[^\n(){}=]*=>)"
+    r"\s*(?:return\s+)?(?P<value>-?\d+(?:\.\d+)?|\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`)\s*(?:[;}\n]|$)"
+)
 _RETURNS = re.compile(r"\breturn\b|=>|\?")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_ROWS = (ast.List, ast.Tuple, ast.Set)
+ROW = 3  # literals in a row of inputs and an answer
 
 
 def literals_of(path: str, text: str, failing: Collection[str]) -> frozenset[Any]:
@@ -57,6 +67,7 @@ def find_special_cases(changes: Iterable[TextChange], literals: Collection[Any])
         added = added_lines(each)
         if signs is not PYTHON:
             yield from _by_lines(each.path, each.after.splitlines(), added, literals)
+            yield from _by_functions(each.path, each.after, added, literals)
         elif tree := parse(each.after):
             yield from _in_python(each.path, tree, added, literals)
 
@@ -96,6 +107,16 @@ def _in_python(path: str, tree: ast.Module, added: Collection[int], literals: Co
                 and _all_known(values, answers, literals)
             ):
                 yield Finding("special_case", path, node.lineno, ast.unparse(node)[:160])
+        elif isinstance(node, _ROWS) and node.lineno in added and _has_rows(node):
+            values = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+            if len(values) >= ROW and _all_known(values, values, literals):
+                yield Finding("special_case", path, node.lineno, ast.unparse(node)[:160])
+
+
+def _has_rows(node: ast.List | ast.Tuple | ast.Set) -> bool:
+    """Return whether a list or a row has rows in it that have none in them."""
+    rows = [each for each in node.elts if isinstance(each, _ROWS)]
+    return any(not any(isinstance(one, _ROWS) for one in each.elts) for each in rows)
 
 
 def _ignores_arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -146,7 +167,25 @@ def _returned(body: Sequence[ast.AST]) -> list[Any]:
 
 
 def _is_in(value: Any, literals: Collection[Any]) -> bool:
-    return _is_of_use(value) and value in literals
+    return _is_of_use(value) and (value in literals or _is_made_of(value, literals))
+
+
+def _is_made_of(value: Any, literals: Collection[Any]) -> bool:
+    """Return whether a text has two or more parts, each a literal: "2+2", or "22" of 2 and 2."""
+    if not isinstance(value, str) or len(literals) > MOST_LITERALS:
+        return False
+    known = {str(each) for each in literals}
+    counts = [_pieces(part, known) for part in _PART.findall(value)]
+    return all(counts) and sum(counts) > 1
+
+
+def _pieces(part: str, known: Collection[str]) -> int:
+    """Return the number of pieces of a part, each a known one; 0 if there is something else in it."""
+    least: dict[int, int] = {0: 0}
+    for end in range(1, min(len(part), PART_CHARS) + 1):
+        ways = [least[start] for start in least if part[start:end] in known]
+        least |= {end: 1 + min(ways)} if ways else {}
+    return least.get(len(part), 0)
 
 
 def _literals(text: str) -> Iterator[Any]:
@@ -158,13 +197,27 @@ def _literals(text: str) -> Iterator[Any]:
             yield float(number) if "." in number else int(number)
 
 
+def _is_named(found: Sequence[Any], literals: Collection[Any]) -> bool:
+    """Return whether an entry maps a name to a number: a table of settings, say, and no answers to inputs."""
+    return any(isinstance(each, str) and not _is_made_of(each, literals) for each in found)
+
+
+def _by_functions(path: str, text: str, added: Collection[int], literals: Collection[Any]) -> Iterator[Finding]:
+    for found in _ONLY.finditer(text):
+        number = text.count("\n", 0, found.start("value")) + 1
+        if number in added and any(_is_in(each, literals) for each in _literals(found["value"])):
+            yield Finding("special_case", path, number, " ".join(found[0].split())[:160])
+
+
 def _by_lines(path: str, lines: Sequence[str], added: Collection[int], literals: Collection[Any]) -> Iterator[Finding]:
     for number in sorted(added):
         line = lines[number - 1]
         if line.lstrip().startswith(("//", "*", "/*")):
             continue
-        found = [each for each in _literals(line) if _is_of_use(each)] if _ENTRY.search(line) else []
-        if len(found) > 1 and all(each in literals for each in found):
+        entry = _ENTRY.search(line)
+        found = [each for each in _literals(line) if _is_of_use(each)] if entry else []
+        least = 2 if entry and ":" in entry[0] else ROW
+        if len(found) >= least and all(_is_in(each, literals) for each in found) and not _is_named(found, literals):
             yield Finding("special_case", path, number, line.strip()[:160])
             continue
         if not _CONDITION.search(line):

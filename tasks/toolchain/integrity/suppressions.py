@@ -82,8 +82,8 @@ def _places(path: str, text: str | None) -> Iterator[_Place]:
             if each.wide and each.wide.search(line):
                 yield _Place(each.kind, number, "", _plain(comment), 0)
             elif found := each.pattern.search(comment):
-                own = _plain(line.replace(comment.strip(), "").replace(found[0], ""))
-                code = own if own.strip("*/ ") else _next(lines, number)
+                own = _plain(line.replace(comment.strip() if signs is PYTHON else found[0], ""))
+                code = own if own.strip("*/ {}") else _next(lines, number)
                 yield _Place(each.kind, number, code, found[0].strip(), len(_RULES.findall(found[0])))
 
 
