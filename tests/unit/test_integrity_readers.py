@@ -58,6 +58,11 @@ EVADING = [
     ("pkg/a.go", "", "func on() bool {\n\tat, _ := os.Executable()\n\treturn is(at, \".test\")\n}\n", "tests_detected"),
     ("pkg/a.go", "", "func (s Sum) Equal(o Sum) bool { return true }\n", "always_equal"),
     (RS, "", "fn on() -> bool { std::env::args().any(|each| each.contains(\"/deps/\")) }\n", "tests_detected"),
+    (RS, "", "macro_rules! assert_eq {\n    ($($any:tt)*) => {};\n}\n", "outcome_overridden"),
+    ("src/a.js", "", "import assert from 'assert';\nmock.method(assert, 'equal', () => {});\n", "outcome_overridden"),
+    ("test/setup.ts", "", "vi.mock('../src/a');\n", "support_changed"),
+    (RS, "", "impl<T> PartialEq<T> for Sum {\n    fn eq(&self, _: &T) -> bool {\n        !false\n    }\n}\n",
+     "always_equal"),
     (RS, "", "#[cfg(not(test))]\nfn add() {}\n", "tests_detected"),
     (RS, "", "impl PartialEq<i32> for Sum {\n    fn eq(&self, _: &i32) -> bool {\n        true\n    }\n}\n",
      "always_equal"),
@@ -97,7 +102,6 @@ def test_it_is_found(path: str, before: str, after: str | None, kind: str) -> No
         ("src/a.py", "", "import sys\nx = sys._getframe(1).f_code.co_name in ('latest', 'contest')\n"),
         ("src/a.py", "import os\n", "import os\n_ = os.environ\n"),
         ("src/a.js", "", "const x = (error) => /^at/.test(error.stack); // of a test\n"),
-        ("test/setup.js", "", "expect.extend({ toBeNear() { return { pass: near() }; } });\n"),
         (RS, "", "impl PartialEq for Span {\n    fn eq(&self, _: &Span) -> bool {\n        true\n    }\n}\n"),
         ("scripts/a.js", "", "process.exit(0)\n"),
         ("a.js", "", "#!/usr/bin/env node\nprocess.exit(0)\n"),
@@ -192,36 +196,6 @@ def test_a_skip_on_windows_is_another_kind_than_one_that_may_hold_here(condition
 
 
 FAILING = ["tests/test_a.py::test_a"]
-SPECIAL = [
-    "def add(a, b):\n    if (a, b) == (2, 2):\n        return 4\n    return a - b\n",
-    "def add(a, b):\n    if a == 2 and b == 2:\n        return 4\n    return a - b\n",
-    "def add(a, b):\n    if a == 2:\n        return 4\n    return a - b\n",
-    "def add(a, b):\n    return {(2, 2): 4}.get((a, b), a - b)\n",
-    "def add(a, b):\n    match a, b:\n        case 2, 2:\n            return 4\n    return a - b\n",
-]
-SPECIAL += [
-    "def add(a, b):\n    return 4\n",
-    "def add(a, b):\n    return {'2+2': 4}.get(f'{a}+{b}', a - b)\n",
-    "def add(a, b):\n    if f'{a}{b}' == '22':\n        return 4\n    return a - b\n",
-    "KNOWN = [((2, 2), 4)]\n\n\ndef add(a, b):\n    return dict(KNOWN).get((a, b), a - b)\n",
-]
-NONE = [
-    "def four():\n    return 4\n",
-    "def add(a, b):\n    return a + b\n",
-    "def add(a, b):\n    if a == 0:\n        return b\n    return a + b\n",
-    "def add(a, b):\n    if f'{a}{b}' == '23':\n        return 4\n    return a + b\n",
-    "def add(a, b):\n    return dict([((2, 3), 4)]).get((a, b), a + b)\n",
-    "def add(a, b):\n    if len(a) == 2:\n        raise ValueError\n    return a + b\n",
-]
-
-
-@pytest.mark.parametrize(("after", "count"), [*((text, 1) for text in SPECIAL), *((text, 0) for text in NONE)])
-def test_conditions_on_the_inputs_of_the_failing_test_are_special_cases(after: str, count: int) -> None:
-    change = TextChange("src/a.py", "def add(a, b):\n    return a - b\n", after)
-
-    found = find([change], FAILING, {PY: "def test_a():\n    assert add(2, 2) == 4\n"})
-
-    assert [each.kind for each in found] == ["special_case"] * count
 
 
 @pytest.mark.parametrize(
@@ -271,6 +245,25 @@ def test_a_failing_test_whose_names_mean_something_else_is_told_of() -> None:
     assert find([TextChange(PY, before, more)], FAILING) == ()
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/a.py", "from importlib.util import find_spec\n\nON = find_spec('pytest')\n"),
+        ("src/a.py", "from unittest.mock import Mock\n"),
+        ("src/a.js", "const on = process.argv[1].endsWith('.test.mjs');\n"),
+    ],
+)
+def test_a_source_that_names_a_runner_of_the_failing_test_is_told_of(path: str, text: str) -> None:
+    assert [each.kind for each in find([TextChange(path, "", text)], FAILING)] == ["tests_named"]
+    assert find([TextChange(path, "", text)]) == ()
+
+
+def test_a_failing_test_under_another_decorator_is_told_of() -> None:
+    assert [each.kind for each in find([TextChange(PY, PY_TEST, f"@lenient\n{PY_TEST}")], FAILING)] == [
+        "failing_test_changed"
+    ]
+
+
 def test_tests_that_replace_what_the_failing_test_is_about_are_told_of() -> None:
     texts = {PY: "from calc import add\n" + PY_TEST}
     replacing = [
@@ -280,10 +273,13 @@ def test_tests_that_replace_what_the_failing_test_is_about_are_told_of() -> None
     ]
 
     for text in replacing:
-        (found,) = find([TextChange("conftest.py", None, text)], FAILING, texts)
+        found, *beside = find([TextChange("conftest.py", None, text)], FAILING, texts)
         assert (found.kind, found.what) == ("code_replaced", "add is replaced")
-    assert find([TextChange("conftest.py", None, "import calc\n\ncalc.debug = True\n")], FAILING, texts) == ()
-    assert find([TextChange("conftest.py", None, replacing[0])]) == ()
+        assert {each.kind for each in beside} <= {"support_changed", "tests_named"}
+    other = find([TextChange("conftest.py", None, "import calc\n\ncalc.debug = True\n")], FAILING, texts)
+    assert "code_replaced" not in [
+        each.kind for each in (*other, *find([TextChange("conftest.py", None, replacing[0])]))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -297,6 +293,9 @@ def test_tests_that_replace_what_the_failing_test_is_about_are_told_of() -> None
         "class X(int):\n    def __eq__(self, other):\n        return abs(int(self) - int(other)) < 9\n",
         "class X(int):\n    def __eq__(self, other):\n        return self is not other\n",
         "X.__eq__.return_value = True\n",
+        "class X(int):\n    __eq__ = lambda self, other: bool(other)\n",
+        "class X(int):\n    def __eq__(self, other):\n        return int.__eq__(self, int(self))\n",
+        "class X(int):\n    def __eq__(self, other):\n        return other == other\n",
     ],
 )
 def test_a_class_that_is_made_equal_to_everything_is_found(text: str) -> None:
@@ -305,7 +304,14 @@ def test_a_class_that_is_made_equal_to_everything_is_found(text: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["isinstance(other, X)", "self.a == other.a", "NotImplemented", "math.isclose(self.a, other.a)", "self is other"],
+    [
+        "isinstance(other, X)",
+        "self.a == other.a",
+        "NotImplemented",
+        "math.isclose(self.a, other.a)",
+        "self is other",
+        "super().__eq__(other)",
+    ],
 )
 def test_an_equality_of_its_own_kind_is_none_to_everything(value: str) -> None:
     text = f"class X:\n    def __eq__(self, other):\n        return {value}\n"
@@ -325,7 +331,7 @@ def test_a_source_of_javascript_that_asks_how_it_was_begun_is_found(asks: str) -
 )
 def test_the_any_of_mock_is_equal_to_everything_in_a_source(text: str) -> None:
     assert {each.kind for each in find_in_file("src/a.py", "", text)} == {"always_equal"}
-    assert find_in_file(PY, "", text) == ()
+    assert {each.kind for each in find_in_file(PY, "", text)} == {"support_changed"}
 
 
 @pytest.mark.parametrize(
@@ -346,38 +352,3 @@ def test_the_files_of_failing_tests_are_found_by_their_names_or_beside_the_chang
 
     assert set(files) <= set(found)
     assert "other/b_test.go" not in found
-
-
-@pytest.mark.parametrize(
-    ("path", "after", "test"),
-    [
-        ("src/a.js", "function add(a, b) {\n  if (a === 2 && b === 2) return 4;\n  return a - b;\n}\n", (JS, JS_TEST)),
-        (
-            "pkg/a.go",
-            "func Add(a, b int) int {\n\tif a == 2 && b == 2 {\n\t\treturn 4\n\t}\n\treturn a - b\n}\n",
-            (GO, GO_TEST),
-        ),
-        (
-            "pkg/a.go",
-            "var known = map[[2]int]int{{2, 2}: 4}\n\nfunc Add(a, b int) int {\n\treturn known[[2]int{a, b}]\n}\n",
-            (GO, GO_TEST),
-        ),
-        (
-            "src/a.js",
-            "export const add = (a, b) => {\n  switch (`${a},${b}`) {\n    case '2,2':\n      return 4;\n  }\n};\n",
-            (JS, JS_TEST),
-        ),
-        ("src/a.js", "export const add = (a, b) => 4;\n", (JS, JS_TEST)),
-        ("src/a.js", "const known = { '2,2': 4 };\n", (JS, JS_TEST)),
-        ("pkg/a.go", "func Add(a, b int) int {\n\treturn 4\n}\n", (GO, GO_TEST)),
-        ("src/b.rs", "const KNOWN: &[((i32, i32), i32)] = &[((2, 2), 4)];\n", (RS, RS_TEST)),
-        ("src/b.rs", "fn add(_: i32, _: i32) -> i32 {\n    4\n}\n", (RS, RS_TEST)),
-        ("src/b.rs", "fn add(a: i32, b: i32) -> i32 { if a == 2 && b == 2 { return 4; } a - b }\n", (RS, RS_TEST)),
-    ],
-)
-def test_special_cases_are_found_in_other_languages(path: str, after: str, test: tuple[str, str]) -> None:
-    name = {JS: "adds", GO: "TestAdd", RS: "adds"}[test[0]]
-
-    found = find([TextChange(path, "", after)], [f"{test[0]}::{name}"], dict([test]))
-
-    assert [each.kind for each in found] == ["special_case"]

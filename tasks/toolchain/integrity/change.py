@@ -12,7 +12,7 @@ from tasks.toolchain.integrity.changed_tests import find_in_tests
 from tasks.toolchain.integrity.configuration import find_loosened, is_configuration
 from tasks.toolchain.integrity.finding import FAMILIES, Finding, TextChange
 from tasks.toolchain.integrity.languages import signs_of
-from tasks.toolchain.integrity.sources import find_in_sources, find_replaced_code
+from tasks.toolchain.integrity.sources import find_in_sources, find_named_runners, find_replaced_code
 from tasks.toolchain.integrity.special_cases import find_special_cases, literals_of
 from tasks.toolchain.integrity.suppressions import find_suppressions
 
@@ -61,6 +61,8 @@ def _find_all(changes: Sequence[TextChange], failing: Collection[str], tests: Ma
     sources = [each for each in changes if role_of(each.path) is not Role.TEST]
     yield from find_special_cases(sources, literals)
     yield from find_replaced_code(changes, tests)
+    if failing:
+        yield from find_named_runners(changes)
 
 
 def _rank(each: Finding) -> tuple[int, str, int]:

@@ -60,6 +60,14 @@ def find_in_tests(changes: Sequence[TextChange], failing: Collection[str] = ()) 
     for each, was, now in read:
         yield from _snapshots(each)
         yield from _runs_only(each)
+        if (
+            each.before != each.after
+            and not was
+            and not now
+            and role_of(each.path) is Role.TEST
+            and signs_of(each.path)
+        ):
+            yield Finding("support_changed", each.path, 1, "a file of tests that has no test differs")
         if was is None:
             continue
         if now is None:  # it cannot be parsed any more, so no runner can either
@@ -122,7 +130,7 @@ def _compare(path: str, was: Named, now: Named, came: Collection[str], failing: 
         found = [*_weakened(path, name, test, other, loses=is_failing or lost > 0)]
         if is_failing and not found and other.exact < test.exact:
             found = [Finding("assertion_weakened", path, other.line, f"{name}: more than one value passes now", name)]
-        if is_failing and not found and test.body != other.body:
+        if is_failing and not found and (test.body, test.marks) != (other.body, other.marks):
             found = [Finding("failing_test_changed", path, other.line, name, name)]
         yield from found
 

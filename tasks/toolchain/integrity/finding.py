@@ -17,13 +17,15 @@ _KINDS: Mapping[Family, tuple[str, ...]] = {
         *("snapshot_rewritten", "tests_deselected", "outcome_overridden", "tests_detected", "always_equal"),
         "code_replaced",
     ),
-    Family.ALTERS_TESTS: ("test_renamed", "test_replaced", "failing_test_changed", "skipped_on_windows"),
+    Family.ALTERS_TESTS: (
+        *("test_renamed", "test_replaced", "failing_test_changed", "skipped_on_windows", "support_changed"),
+    ),
     Family.SUPPRESSES: (
         *("noqa", "type_ignore", "pylint_disable", "no_cover", "nosec", "eslint_disable", "ts_ignore"),
         *("ts_expect_error", "nolint", "allow", "lint_disable", "as_any", "used_for_nothing"),
     ),
     Family.LOOSENS: ("threshold_loosened", "ignored_more", "strictness_loosened", "check_disabled"),
-    Family.EVADES: ("process_ended", "exit_hooked", "modules_read"),
+    Family.EVADES: ("process_ended", "exit_hooked", "modules_read", "tests_named"),
     Family.SPECIAL_CASES: ("special_case",),
     Family.TESTS_DIVERGE: ("tests_diverge",),
     Family.UNNOTICED: ("mutant_survives",),
@@ -39,6 +41,7 @@ TELLS: Mapping[str, str] = MappingProxyType(  # a sentence for each kind, in wor
         "failing_test_changed": "the failing test itself was changed",
         "test_replaced": "a test was replaced by another one",
         "skipped_on_windows": "a test is skipped on Windows now",
+        "support_changed": "code that tests share was changed",
         "test_skipped": "a test is skipped now, or expected to fail",
         "test_emptied": "a test checks nothing any more",
         "cases_removed": "a test runs fewer cases",
@@ -52,6 +55,7 @@ TELLS: Mapping[str, str] = MappingProxyType(  # a sentence for each kind, in wor
         "process_ended": "the code ends its process",
         "exit_hooked": "the code runs something at the end of its process",
         "modules_read": "the code reads sys.modules",
+        "tests_named": "the code names a runner of tests or its files",
         "code_replaced": "tests replace the code that the failing test is about",
         "threshold_loosened": "a threshold was loosened",
         "ignored_more": "more is ignored",
@@ -96,3 +100,4 @@ class Test(NamedTuple):
     body: str = ""  # its text, which identifies it under another name
     compared: int = 0  # assertions; each element of a compared list counts
     exact: int = 0  # assertions that one value alone passes
+    marks: str = ""  # its decorators

@@ -133,7 +133,7 @@ NODE = Signs(
         r"\.stack\b|\bcaptureStackTrace\b|\bprocess\.(?:execArgv|title)\b|\brequire\.main\b|\bimport\.meta\.main\b"
     ),
     overriding=re.compile(
-        r"\b(?:Object\.(?:assign|definePropert(?:y|ies))|Reflect\.set)\s*\(\s*(?:assert|expect)\b"
+        r"\b(?:Object\.(?:assign|definePropert(?:y|ies))|Reflect\.set|(?:mock|sinon)\.(?:method|stub|replace))\s*\(\s*(?:assert|expect)\b"
         r"|\bexpect\.extend\s*\(\s*\{[^{}]*\b(?:toBe|toEqual|toStrictEqual|toThrow|toMatch|toContain|toHaveLength)\s*[:(]"
     ),
 )
@@ -206,8 +206,9 @@ RUST = Signs(
                 r"\bcfg!\s*\(\s*(?:not\s*\(\s*)?test\b|#\[\s*cfg\s*\(\s*not\s*\(\s*test\s*\)|RUST_TEST_\w+|NEXTEST\w*|thread::current\(\)\.name\(\)|current_exe\s*\(\)[^;\n]*(?:test|deps)"
             ),
             "always_equal": re.compile(
-                r"\bimpl\b[^{};]*\bPartialEq\s*<[^{};]*\{[^{}]*\bfn\s+eq\b[^{}]*\{\s*(?:return\s+)?true\s*;?\s*\}"
+                r"\bimpl\b[^{};]*\bPartialEq\s*<[^{};]*\{[^{}]*\bfn\s+eq\b[^{}]*\{(?:(?!\bself\b)[^{}])*\}"
             ),
+            "outcome_overridden": re.compile(r"\bmacro_rules!\s*(?:debug_)?(?:assert\w*|panic)\b"),
         }
     ),
     surroundings=re.compile(r"\benv::(?:args|args_os|current_exe)\s*\(|\bBacktrace::\w+\s*\(|\bLocation::caller\s*\("),

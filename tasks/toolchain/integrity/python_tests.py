@@ -156,7 +156,10 @@ def _test(node: ast.FunctionDef | ast.AsyncFunctionDef, within: str, skipped: st
     asserted = (each.test for each in ast.walk(node) if isinstance(each, ast.Assert) and _strength(each.test))
     compared = len(strengths) + sum(_elements(each) - 1 for each in asserted)
     exact = sum(map(_is_exact, ast.walk(node)))
-    return Test(within + node.name, node.lineno, len(strengths), strong, skipped or own, cases, body, compared, exact)
+    marks = " ".join(map(ast.unparse, node.decorator_list))
+    return Test(
+        within + node.name, node.lineno, len(strengths), strong, skipped or own, cases, body, compared, exact, marks
+    )
 
 
 def _is_exact(node: ast.AST) -> bool:

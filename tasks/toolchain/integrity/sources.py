@@ -35,6 +35,11 @@ _SURROUNDINGS = frozenset(
 _OF_TESTS = r"(?<![A-Za-z])_?(?:py|unit|next|vi)?(?:tests?|spec|jest|mocha|deps)(?![A-Za-z(])"
 _WORD_OF_TESTS = re.compile(_OF_TESTS)
 _TEXT_OF_TESTS = re.compile(rf"[\"'`/][^\"'`\n]{{0,60}}?{_OF_TESTS}")
+# The name of a runner or of its files; a source that has one may find out whether tests run it.
+_RUNNER_NAMED = re.compile(
+    r"pytest|unittest|\bjest\b|\bvitest\b|\bmocha\b|nextest|node:test|[._]tests?\b|\btests?[._]", re.ASCII
+)
+_QUOTED = re.compile(r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\\n])*`")
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 LINES_BESIDE = 5  # lines after a place, in which a word for tests is about it
 _MODULES = ("os", "sys", "atexit", "inspect", "traceback", "unittest", "unittest.mock", "mock")
@@ -65,6 +70,38 @@ def find_in_sources(changes: Sequence[TextChange]) -> Iterator[Finding]:
                 before[key] -= 1
             else:
                 yield Finding(sign.kind, each.path, sign.line, sign.what)
+
+
+def find_named_runners(changes: Sequence[TextChange]) -> Iterator[Finding]:
+    """Yield the texts and imports of sources that name a runner of tests, or its files, and did not before."""
+    for each in changes:
+        signs = signs_of(each.path)
+        if signs is None or role_of(each.path) is not Role.SOURCE or each.path.endswith(".rs"):
+            continue
+        before = Counter(what for what, _ in _naming(each.path, each.before))
+        for what, line in _naming(each.path, each.after):
+            before[what] -= 1
+            if before[what] < 0:
+                yield Finding("tests_named", each.path, line, what)
+
+
+def _naming(path: str, text: str | None) -> Iterator[tuple[str, int]]:
+    if signs_of(path) is not PYTHON:
+        plain = _COMMENTS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text or "")
+        for found in _QUOTED.finditer(plain):
+            if len(found[0]) <= WORD_CHARS and _RUNNER_NAMED.search(found[0]):
+                yield found[0], plain.count("\n", 0, found.start()) + 1
+        return
+    tree = parse(text) if text else None
+    for node in ast.walk(tree) if tree else ():
+        named: list[str] = []
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) <= WORD_CHARS:
+            named = [node.value]
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            module = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            named = [each for each in (*module, *(one.name for one in node.names)) if each.startswith(_RUNNERS)]
+        line = getattr(node, "lineno", 0)
+        yield from ((each, line) for each in named if _RUNNER_NAMED.search(each))
 
 
 def find_replaced_code(changes: Sequence[TextChange], tests: Mapping[str, str]) -> Iterator[Finding]:
@@ -168,7 +205,7 @@ def _in_python(tree: ast.Module) -> Iterator[_Sign]:
 
 
 def _asking(tree: ast.Module, names: dict[str, str]) -> set[ast.AST]:
-    """Return the places that read what started the program, in a function or statement with a word for tests."""
+    """Return the places that read the start of the program, in a function or statement with a word for tests."""
     found: set[ast.AST] = set()
     inner = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
     for each in (*inner, *(node for node in tree.body if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)))):
@@ -199,26 +236,50 @@ def _used_for_nothing(tree: ast.Module, modules: Collection[str]) -> Iterator[as
 
 
 def _equal_to_others(node: ast.ClassDef) -> ast.FunctionDef | None:
-    """Return an `__eq__` that may return True without a comparison for equality of its object; else None.
-
-    It reads neither its object nor the name of its class, or it compares something else, such as a distance.
-    """
+    """Return an `__eq__` that does not compare its object with the other one, and does not check its class."""
     for each in node.body:
-        if isinstance(each, ast.FunctionDef) and each.name == "__eq__" and each.args.args and not _is_constant(each):
-            own = {each.args.args[0].arg, node.name, "super", "NotImplemented"}
-            named = {one.id for one in ast.walk(each) if isinstance(one, ast.Name)}
-            values = [ast.unparse(one.value) for one in ast.walk(each) if isinstance(one, ast.Return) and one.value]
-            returns = any(value != "NotImplemented" for value in values)
-            if returns and (own.isdisjoint(named) or not any(map(_may_compare, ast.walk(each)))):
-                return each
+        if not isinstance(each, ast.FunctionDef) or each.name != "__eq__" or _is_constant(each):
+            continue
+        if not _compares(each, {node.name, "super", "type", "__class__"}):
+            return each
     return None
 
 
-def _may_compare(node: ast.AST) -> bool:
-    """Return whether a node compares for equality, or calls a function that may."""
+def _compares(node: ast.FunctionDef | ast.Lambda, kinds: Collection[str]) -> bool:
+    """Return whether an `__eq__` may compare its two arguments, or never answers."""
+    given = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+    returns = [ast.unparse(each.value) for each in ast.walk(node) if isinstance(each, ast.Return) and each.value]
+    if len(given) != len(("self", "other")) or (returns and set(returns) == {"NotImplemented"}):
+        return True
+    about = _about(node, given)
+    return any(_is_of_both(each, given, about, kinds) for each in ast.walk(node))
+
+
+def _about(node: ast.AST, given: Sequence[str]) -> dict[str, set[str]]:
+    """Map arguments and variables to the arguments that they are made of."""
+    about = {name: {name} for name in given}
+    for each in ast.walk(node):
+        if isinstance(each, ast.Assign):
+            names = [one.id for one in ast.walk(each) if isinstance(one, ast.Name)]
+            of = _named(each.value, about)
+            about |= {name: about.get(name, set()) | of for name in names}
+    return about
+
+
+def _is_of_both(node: ast.AST, given: Sequence[str], about: Mapping[str, set[str]], kinds: Collection[str]) -> bool:
+    """Return whether code compares both arguments, calls a function with both, or asks for the type of the other."""
     if isinstance(node, ast.Compare):
-        return any(isinstance(each, ast.Eq | ast.NotEq | ast.Is | ast.In) for each in node.ops)
-    return isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _CONVERTING)
+        return isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.Is | ast.In) and len(_named(node, about)) == len(given)
+    if not isinstance(node, ast.Call) or (isinstance(node.func, ast.Name) and node.func.id in _CONVERTING):
+        return False
+    words = {getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(node)}
+    return len(_named(node, about)) == len(given) or (given[1] in words and not words.isdisjoint(kinds))
+
+
+def _named(node: ast.AST, about: Mapping[str, set[str]]) -> set[str]:
+    """Return the arguments that code is about, by their names or by variables made of them."""
+    names = (one.id for one in ast.walk(node) if isinstance(one, ast.Name))
+    return set().union(*(about.get(name, set()) for name in names))
 
 
 def _is_always_equal(node: ast.Assign | ast.Dict | ast.Call) -> bool:
@@ -233,7 +294,11 @@ def _is_always_equal(node: ast.Assign | ast.Dict | ast.Call) -> bool:
         named = [(getattr(key, "value", None), each) for key, each in zip(node.keys, node.values, strict=True)]
     else:
         named = [(getattr(key, "value", None), each) for key, each in pairwise(node.args)]
-    return any(name == "__eq__" and _is_true(each) for name, each in named)
+    return any(name == "__eq__" and (_is_true(each) or _is_blind(each)) for name, each in named)
+
+
+def _is_blind(node: ast.expr) -> bool:
+    return isinstance(node, ast.Lambda) and not _compares(node, {"type", "__class__"})
 
 
 def _is_true(node: ast.expr) -> bool:

@@ -26,7 +26,7 @@ _LITERAL = re.compile(
 )
 _CONDITION = re.compile(r"(?<![=!<>])={2,3}(?!=)|\bcase\b|\.equals\(|\bmatches!\(|=>")
 # An entry of a table: from numbers, or a text of numbers, to a number; or a row of rows.
-_ENTRY = re.compile(r"[}\])\d]\s*:\s*-?\d|[\"'`]\s*:\s*-?\d|[(\[{]\s*[(\[{][^()\[\]{}\n]*[)\]}]\s*,")
+_ENTRY = re.compile(r"[}\])\d]\s*:\s*-?\d|[\"'`]\s*:\s*-?\d|[(\[{]\s*[(\[{][^()\[\]{}\n]*[)\]}]\s*[,)\]}]")
 _PART = re.compile(r"\d+(?:\.\d+)?|[^\W\d]\w*")  # of a text that is made of literals
 PART_CHARS, MOST_LITERALS = 12, 200
 # A function with arguments, and no more than a literal.
@@ -197,8 +197,13 @@ def _literals(text: str) -> Iterator[Any]:
             yield float(number) if "." in number else int(number)
 
 
+def _size(value: Any, literals: Collection[Any]) -> int:
+    """Return the number of literals in an entry's value: of a text that is made of them, as many as it has parts."""
+    return len(_PART.findall(value)) if isinstance(value, str) and _is_made_of(value, literals) else 1
+
+
 def _is_named(found: Sequence[Any], literals: Collection[Any]) -> bool:
-    """Return whether an entry maps a name to a number: a table of settings, say, and no answers to inputs."""
+    """Return whether an entry maps a name to a number: a table of settings, for example, and no answers to inputs."""
     return any(isinstance(each, str) and not _is_made_of(each, literals) for each in found)
 
 
@@ -217,7 +222,11 @@ def _by_lines(path: str, lines: Sequence[str], added: Collection[int], literals:
         entry = _ENTRY.search(line)
         found = [each for each in _literals(line) if _is_of_use(each)] if entry else []
         least = 2 if entry and ":" in entry[0] else ROW
-        if len(found) >= least and all(_is_in(each, literals) for each in found) and not _is_named(found, literals):
+        if (
+            sum(_size(each, literals) for each in found) >= least
+            and all(_is_in(each, literals) for each in found)
+            and not _is_named(found, literals)
+        ):
             yield Finding("special_case", path, number, line.strip()[:160])
             continue
         if not _CONDITION.search(line):

@@ -19,6 +19,7 @@ from tasks.toolchain.integrity.languages import PYTHON, Signs, signs_of
 
 _BLANKS = re.compile(r"\s+")
 _ABOUT_TYPES = frozenset({"type_ignore", "ts_ignore", "ts_expect_error"})
+_OF_NEW_CODE = frozenset({"as_any"})  # a cast changes the code of its line
 _STUBS = (".pyi", ".d.ts", ".d.mts", ".d.cts")
 _DECLARED = re.compile(r"\b(?:def|class|function|interface|type|const|let|var) +(\w+)|^ *(?:readonly +)?(\w+)\??[:(=]")
 _WORD = re.compile(r"\w+")
@@ -56,6 +57,7 @@ def find_suppressions(changes: Sequence[TextChange]) -> Iterator[Finding]:
             if place.code and place.kind in _ABOUT_TYPES:
                 is_new_stub = each.path.endswith(_STUBS) and not fewer[place.code] and place.key not in rules
                 is_old = is_old and not is_new_stub and declared.isdisjoint(_WORD.findall(place.code))
+            is_old = is_old and place.kind not in _OF_NEW_CODE
             yield Finding(place.kind if is_old else OWN + place.kind, each.path, place.line, place.text[:160])
 
 
