@@ -35,6 +35,7 @@ STEP_ENDS = frozenset({S.DONE.value, S.FAILED.value, S.SKIPPED.value})  # HALTED
 PLAN_ENDS = frozenset({P.REJECTED.value, P.COMPLETED.value, P.HALTED.value})
 NOT_RUNNING = PLAN_ENDS | {P.CREATED.value, P.VALIDATING.value}  # nothing starts in these, yet or any more
 WAITING = "waiting"
+DRAFT = "draft"  # the kind of a question to a drafter, which no person answers
 
 
 def check_step(step_id: str, before: str, after: str) -> None:
@@ -75,8 +76,9 @@ def of_rule(rule: str) -> str:
 
 
 def is_waiting(plan: PlanRecord) -> bool:
-    """Return whether the plan waits for an answer, or a step of it for an approval."""
-    return bool(plan.question or plan.waits) and plan.state not in PLAN_ENDS
+    """Return whether the plan waits for an answer of a person, or a step of it for an approval."""
+    asks = plan.question is not None and plan.question["kind"] != DRAFT
+    return (asks or bool(plan.waits)) and plan.state not in PLAN_ENDS
 
 
 def lists_of(plan: PlanRecord) -> list[str]:

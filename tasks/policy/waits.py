@@ -14,6 +14,7 @@ from schemas.stored import PlanRecord
 from schemas.times import DAY_MS, rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.base.policy import BACKOFF_MS, HANDED_BACK, HANDED_BACK_MS
+from tasks.plan.lifecycle import DRAFT
 from tasks.plan.snapshot import Clocks, Step
 from tasks.plan.unit_of_work import PAUSED, UnitOfWork
 from tasks.policy import halt
@@ -24,7 +25,6 @@ MEMORY_MS = 5000  # until the next look at a plan that a full server holds
 ANSWER_WAIT = "answer_wait_s"  # among limits: how long a question waits for its answer, in seconds
 ANSWER_WAIT_S = 7 * DAY_MS // 1000
 APPROVAL_MS = 7 * DAY_MS  # each wait for a person has its own deadline
-DRAFT = "draft"  # the kind of a question to a drafter
 MAX_BACKOFF_MS = 60_000
 MAX_CROWD = 64  # steps that wait at once: every commit writes all of them
 

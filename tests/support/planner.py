@@ -12,7 +12,7 @@ from schemas import codec
 from schemas.plan import PlanView
 from schemas.stored import HOT, decode_plan
 from schemas.stored.delivered import DeliveredChange
-from tasks.policy.waits import DRAFT
+from tasks.plan.lifecycle import DRAFT
 from tests.conftest import wait_until
 from tests.support.scripts.campaign import EXPLORATION, a_goal
 from worker.process.container import Container

@@ -8,7 +8,15 @@ import pytest
 
 from schemas.base import PlanState, StepState
 from tasks.base.errors import IllegalTransition
-from tasks.plan.lifecycle import PLAN_ENDS, PLAN_MOVES, STEP_MOVES, check_plan, check_step
+from tasks.plan.lifecycle import (
+    PLAN_ENDS,
+    PLAN_MOVES,
+    STEP_MOVES,
+    WAITING,
+    check_plan,
+    check_step,
+    lists_of,
+)
 from tasks.plan.unit_of_work import UnitOfWork
 from tests.support.plans import Running, a_step
 from worker.store.plans import Ask
@@ -124,3 +132,15 @@ def test_a_word_that_is_no_state_is_refused(wrong: str) -> None:
         check_step("a", wrong, "DONE")
     with pytest.raises(IllegalTransition):
         check_plan("p", "EXECUTING", wrong)
+
+
+@pytest.mark.parametrize(
+    ("kind", "approvals", "listed"), [("draft", 0, False), ("clarify", 0, True), ("draft", 1, True)]
+)
+def test_only_a_plan_that_waits_for_a_person_is_in_the_list_of_those(
+    kind: str, approvals: int, *, listed: bool
+) -> None:
+    plan = a_fold(plan="EXECUTING").plan
+    plan.question, plan.waits = {"kind": kind}, dict.fromkeys(["a"][:approvals], 1)
+
+    assert (WAITING in lists_of(plan)) == listed

@@ -25,6 +25,7 @@ from worker.store import keys as names
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition
 from worker.store.memory import ServerMemory
+from worker.store.named_digests import NamedDigests
 from worker.store.plans import PlanStore, PlanTalk, Reconnected, RolledBack
 from worker.store.policies import Policies
 from worker.streams import release
@@ -108,6 +109,7 @@ class Engine:
     _batch: BatchCounts = field(default_factory=BatchCounts, init=False)
     _results: CommitResults = field(init=False)
     _decisions: Decisions = field(init=False)
+    _named: NamedDigests = field(default_factory=NamedDigests, init=False)
 
     def __post_init__(self) -> None:
         client, partition = self.store.client, self.store.partition
@@ -285,7 +287,8 @@ class Engine:
         store = self.store
         is_full = self.memory.share >= attachments.REFUSED_FROM
         kept = {"keep": self.keep_diffs, "is_full": is_full}
-        attachments.take(store.client, store.partition, store.retention_s, self.router.partitions, **kept)
+        share = self.router.partitions
+        attachments.take(store.client, store.partition, store.retention_s, share, self._named, **kept)
 
     def _look_at_repositories(self) -> None:
         """Process the counters of repositories, which may pause one or let it continue."""

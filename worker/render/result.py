@@ -23,7 +23,8 @@ from schemas.result import (
 from worker.render.delivery import WORDS
 from worker.render.failure import failure_of, sentence_of
 from worker.render.time_line import AttemptTimes
-from worker.store.attachments import KeptDiff, digest_of
+from worker.store.attachments import KeptDiff
+from worker.store.named_digests import digest_of
 
 MOST_FILES = 200  # of a plan
 MOST_FILES_OF_STEP = 50

@@ -15,8 +15,9 @@ from schemas.result import PlanResult
 from worker.render.result import digests_of, result_of
 from worker.render.time_line import AttemptTimes, attempts_of
 from worker.store import attachments, history
-from worker.store.attachments import KeptDiff, digest_of
+from worker.store.attachments import KeptDiff
 from worker.store.keys import Partition, partition_of
+from worker.store.named_digests import digest_of
 
 MOST_READ = 50_000  # lines of a log
 MOST_KEPT = 200  # results of one process

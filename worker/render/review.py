@@ -12,7 +12,7 @@ from rich.text import Text
 from schemas.base import PlanState
 from schemas.delivered import DeliveryState
 from schemas.plan import PlanSummary
-from tasks.policy.waits import DRAFT
+from tasks.plan.lifecycle import DRAFT
 from worker.render.plan import plain
 
 LINES_A_MINUTE = 400 / 60  # of a change, as reviews that find something go

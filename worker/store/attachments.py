@@ -23,16 +23,16 @@ from schemas.attachment import Attachment
 from schemas.stored import PlanHead
 from tasks.text.diffs import FileDiff, read_diff
 from tasks.text.secrets import mask
-from worker.store import functions, history
+from worker.store import functions
 from worker.store.clients import now_ms
 from worker.store.keys import Partition, partition_of
+from worker.store.named_digests import NamedDigests, digest_of
 
 MOST_BYTES = 64 * 1024 * 1024  # of all partitions
 MOST_OF_A_TENANT = MOST_BYTES // 2
 REFUSED_FROM = 0.7  # of maxmemory
 MOST_FILES = 500  # of a diff, with figures
 TAKEN = 32  # entries at a time
-DIGEST = "sha256:"
 NO_PLACE = -1  # an attempt has all attachments that it may have
 
 log = logging.getLogger("planner.attachments")
@@ -53,11 +53,6 @@ class KeptDiff(NamedTuple):
     files: tuple[FileFigures, ...]
     size: int
     text: bytes | None = None
-
-
-def digest_of(diff_hash: str | None) -> str:
-    """Return the hexadecimal digest in a `diff_hash` of an outcome."""
-    return (diff_hash or "").removeprefix(DIGEST)
 
 
 def read(
@@ -100,7 +95,16 @@ def read_transcript(
     return found[sent].text if sent in found else None
 
 
-def take(client: Redis, home: Partition, retention_s: int, share: int, *, keep: bool, is_full: bool) -> None:
+def take(
+    client: Redis,
+    home: Partition,
+    retention_s: int,
+    share: int,
+    named: NamedDigests,
+    *,
+    keep: bool,
+    is_full: bool,
+) -> None:
     """Move the waiting attachments of a partition, one of `share`, to the store; unless `keep`, only their figures.
 
     Nothing is stored if the server is full. A diff is stored without its secrets, and only within the tenant's share.
@@ -123,7 +127,7 @@ def take(client: Redis, home: Partition, retention_s: int, share: int, *, keep: 
         call = (functions.KEEP_ATTACHMENT, len(keys), *keys, entry, field)
         try:
             if functions.call(client, "FCALL", *call, figures, text, *bounds, attempt, "0") == NO_PLACE and one:
-                is_named = history.names_digest(client, home.plan(one.plan_id), one.step_id, one.attempt, _digest(one))
+                is_named = named.has(client, home.plan(one.plan_id), one.step_id, one.attempt, _digest(one))
                 figures = figures if is_named else b""
                 functions.call(client, "FCALL", *call, figures, text, *bounds, attempt, "1")
         except ResponseError as error:  # of a server that is full or cannot write: clocks go on all the same

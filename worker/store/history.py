@@ -20,7 +20,6 @@ from tasks.text.fields import as_written, fit
 from worker.store.keys import PlanKeys
 
 LOG_PAGE = 500
-MOST_SEARCHED = 5000  # lines, for the digest of an attachment
 JSON_LINES = "application/jsonl"  # the media type of lines over HTTP
 
 _RESULTS = {"ACTIVE": "RETRIED"}  # moves that are shown under another name
@@ -89,16 +88,17 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
     return found
 
 
-def names_digest(client: Redis, k: PlanKeys, step_id: str, attempt: int, digest: str) -> bool:
-    """Return whether the outcome of an attempt names an attachment; of a long log the newest lines are read."""
-    length: Any = client.llen(k.log)
-    for raw in read_lines(client, k, max(0, length - MOST_SEARCHED)):
-        for step, number, outcome, _ in _ends(codec.loads(raw)) if digest.encode() in raw else ():
-            sent = (_place(outcome).get("transcript") or {}).get("sent")
-            named = ((outcome or {}).get("diff_hash"), sent)
-            if step == step_id and number in (None, attempt) and any(digest in (each or "") for each in named):
-                return True
-    return False
+def outcomes_in(line: dict[str, Any]) -> Iterator[tuple[str, int | None, dict[str, Any]]]:
+    """Yield the outcomes in a line of a log, each with its step and its attempt, if that is known."""
+    for step, attempt, outcome, _ in _ends(line):
+        if outcome:
+            yield step, attempt, outcome
+
+
+def sent_of(outcome: dict[str, Any]) -> str | None:
+    """Return the digest of the transcript that a controller sent, as its outcome names it."""
+    sent: str | None = _place(outcome).get("transcript", {}).get("sent")
+    return sent
 
 
 def _handed_back(outcome: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from binascii import crc_hqx
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -40,6 +41,7 @@ POLICY_TEXTS = "planner:{policies}:texts"  # hash: digest -> the text of a polic
 POLICIES_CURRENT = "planner:{policies}:current"  # hash: `all` and `tenant:T` -> the digest of the policy in force
 POLICY_HISTORY = "planner:{policies}:history"  # list: policies that were put in force, with time and actor
 NO_TENANT = "default"  # whose goals name none
+BUCKETS = 256  # of plan ids and repositories; there are never more partitions
 GROUP = "planner"
 CONTROLLERS = "controllers"
 GATEWAYS = "planner-gateway"  # the consumer of that group that all gateways are
@@ -124,7 +126,7 @@ def day_grants(day: int, scope: str) -> str:
 
 def bucket(name: str) -> str:
     """The fixed bucket (00..ff) of a repository, or of a plan that has none."""
-    return f"{crc_hqx(name.encode(), 0) % 256:02x}"
+    return f"{crc_hqx(name.encode(), 0) % BUCKETS:02x}"
 
 
 def partition_of(plan_id: str, partitions: int) -> int:
@@ -282,3 +284,13 @@ class Partition:
             base + ":todo",
             base + ":log",
         )
+
+
+def home_of(plan_id: str, partitions: int) -> Partition:
+    """Return the partition of a plan, with its keys."""
+    return _partition(partition_of(plan_id, partitions))
+
+
+@lru_cache(BUCKETS)
+def _partition(number: int) -> Partition:
+    return Partition(number)

@@ -20,7 +20,7 @@ from schemas.stored import PlanHead
 from schemas.times import milliseconds
 from tasks.base.errors import PlannerError
 from tasks.plan import lifecycle
-from tasks.policy.waits import DRAFT
+from tasks.plan.lifecycle import DRAFT
 from worker.store.keys import Partition, partition_of
 
 PAGE = 500

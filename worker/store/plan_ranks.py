@@ -18,7 +18,7 @@ from schemas import codec
 from schemas.stored import PlanHead, read_part
 from schemas.stored.spending import Spending
 from tasks.plan.lifecycle import PLAN_ENDS
-from worker.store.keys import Partition, partition_of
+from worker.store.keys import Partition, home_of, partition_of
 from worker.store.plan_lists import PlanFilter, walk
 from worker.store.step_activity import controllers_of, read_activities
 
@@ -84,7 +84,7 @@ def _read(client: Redis, partitions: int, wanted: PlanFilter, order: Order) -> d
         fitting = [*_in_all_lists(client, partitions, some, wanted)]
         pipeline = client.pipeline(transaction=False)
         for plan_id in fitting:
-            pipeline.hmget(Partition(partition_of(plan_id, partitions)).plan(plan_id).plan, fields)
+            pipeline.hmget(home_of(plan_id, partitions).plan(plan_id).plan, fields)
         for plan_id, (raw, *about) in zip(fitting, pipeline.execute() if fitting else (), strict=True):
             if raw is not None and (not about or _is_about(wanted, *about)):
                 found[plan_id] = order.place(raw)

@@ -45,7 +45,7 @@ from tasks.strategies.criteria import describe_criteria, describe_unchecked
 from tasks.strategies.gap_report.outside import describe_outside
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
 from worker.store import delivered_changes, file_claims, keys, open_breakers
-from worker.store.keys import NO_TENANT, Partition, partition_of
+from worker.store.keys import NO_TENANT, home_of
 from worker.store.plan_lists import Place, PlanFilter, walk
 
 PAGE = 50
@@ -131,7 +131,7 @@ def _told(client: Redis, partitions: int, plan_ids: list[str], wanted: PlanFilte
     """Return the plans that contain the search words; only goals and heads are read."""
     pipeline = client.pipeline(transaction=False)
     for plan_id in plan_ids:
-        pipeline.hmget(Partition(partition_of(plan_id, partitions)).plan(plan_id).plan, "text", "head")
+        pipeline.hmget(home_of(plan_id, partitions).plan(plan_id).plan, "text", "head")
     found = zip(plan_ids, pipeline.execute() if plan_ids else (), strict=True)
     return [
         plan_id
@@ -151,7 +151,7 @@ def owners(client: Redis, partitions: int, plan_ids: Iterable[str]) -> dict[str,
     wanted = list(dict.fromkeys(plan_ids))
     pipeline = client.pipeline(transaction=False)
     for plan_id in wanted:
-        pipeline.hget(Partition(partition_of(plan_id, partitions)).plan(plan_id).plan, "head")
+        pipeline.hget(home_of(plan_id, partitions).plan(plan_id).plan, "head")
     heads = {plan_id: PlanHead.decode(raw) for plan_id, raw in zip(wanted, pipeline.execute(), strict=True) if raw}
     return {plan_id: Owner(head.tenant, head.repo) for plan_id, head in heads.items()}
 
@@ -161,7 +161,7 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     line = summary(client, partitions, plan_id)
     if line is None:
         return None
-    k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
+    k = home_of(plan_id, partitions).plan(plan_id)
     pipeline = client.pipeline(transaction=False)
     pipeline.hmget(k.plan, "document", "strategy_state", "head", "retry_of", "retried_by", "live")
     pipeline.hkeys(k.active)
@@ -278,7 +278,7 @@ def _summaries(client: Redis, partitions: int, plan_ids: list[str]) -> list[Plan
     pipeline = client.pipeline(transaction=False)
     pipeline.time()
     for plan_id in plan_ids:
-        pipeline.hmget(Partition(partition_of(plan_id, partitions)).plan(plan_id).plan, FIELDS)
+        pipeline.hmget(home_of(plan_id, partitions).plan(plan_id).plan, FIELDS)
     (seconds, microseconds), *found = pipeline.execute()
     now = seconds * 1000 + microseconds // 1000
     plans = [_summary(plan_id, raw, now) for plan_id, raw in zip(plan_ids, found, strict=True)]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from schemas.delivered import DeliveryState
 from schemas.plan import BreakerView, PlanSummary, StandingStill, StepActivity
 from tasks.plan.file_claims import REVIEW, WAITING, wait_reason
-from tasks.policy.waits import DRAFT
+from tasks.plan.lifecycle import DRAFT
 
 RUNNING, QUEUED, HELD, BACKOFF = "running", "queued", "held", "backoff"  # kinds of StepActivity
 Doing: TypeAlias = Mapping[str, StepActivity]  # what steps do, by their ids, in their planned order where it is known

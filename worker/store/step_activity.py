@@ -21,7 +21,7 @@ from tasks.features.handing_back import LAST
 from tasks.plan.file_claims import wait_reason
 from tasks.plan.snapshot import NOTE
 from worker.store import fleet
-from worker.store.keys import CONTROLLERS, Partition, partition_of
+from worker.store.keys import CONTROLLERS, home_of
 from worker.store.standing_still import RUNNING, find_standing_still
 
 MAY_START = (StepState.PENDING, StepState.ACTIVE)  # of those without an attempt in flight
@@ -55,7 +55,7 @@ def with_activity(client: Redis, partitions: int, plan: PlanView) -> PlanView:
 
 def approval_ends(client: Redis, partitions: int, plan_id: str, step_id: str) -> int | None:
     """Return the deadline for the approval of a step, in ms; None if it waits for none."""
-    live: Any = client.hget(Partition(partition_of(plan_id, partitions)).plan(plan_id).plan, "live")
+    live: Any = client.hget(home_of(plan_id, partitions).plan(plan_id).plan, "live")
     found: int | None = codec.loads(live or b"{}").get("waits", {}).get(step_id)
     return found
 
@@ -69,7 +69,7 @@ class Doing(NamedTuple):
 
 def read_activities(client: Redis, partitions: int, plan_ids: Sequence[str]) -> dict[str, Doing]:
     """Return the activities of the steps of plans, in three round trips for all of them."""
-    homes = {plan_id: Partition(partition_of(plan_id, partitions)) for plan_id in plan_ids}
+    homes = {plan_id: home_of(plan_id, partitions) for plan_id in plan_ids}
     pipeline = client.pipeline(transaction=False)
     pipeline.time()
     for plan_id, part in homes.items():

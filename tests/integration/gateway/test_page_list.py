@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import httpx
 import pytest
+from redis import Redis
 
 from schemas.api_key import Right
 from schemas.delivered import DeliveryState
+from tests.bench.plan_sizes import copy
 from tests.support.gateway import Gateway
 from tests.support.page import signed_in
 from tests.support.planner import Planner, completed, delivered, drafting, executing, followed, halted, held_by
-from worker.gateway.page.plan_list import CHANGES
+from worker.gateway.page.plan_list import CHANGES, SORTS
 from worker.store import plan_ranks
 from worker.store.plan_ranks import MOST_AT_WORK
 
@@ -91,3 +94,29 @@ def test_a_plan_that_waits_for_a_drafter_needs_no_person(gateway: Gateway, plann
     assert "waits:" not in rows(page)[plan_id]
     assert "Needs a person" not in page.text
     assert rows(client.get("/?waiting=true")) == {}
+
+
+def commands(redis: Redis, client: httpx.Client, address: str) -> int:
+    """Return the number of commands that the server does for a list, those in functions included."""
+    redis.config_resetstat()
+    client.get(address).raise_for_status()
+    known: Any = redis.info("commandstats")
+    return sum(each["calls"] for name, each in known.items() if not name.startswith(("cmdstat_config", "cmdstat_info")))
+
+
+def test_a_list_costs_no_command_a_plan_and_a_sorted_one_costs_one(
+    gateway: Gateway, planner: Planner, redis: Redis
+) -> None:
+    model, client = executing(planner).encode(), signed_in(gateway, Right.VIEWER)
+    lists = ["/?limit=5", "/?limit=5&state=EXECUTING", "/?limit=5&tenant=default", "/?limit=5&text=nothing"]
+    lists += [f"/?limit=5&sort={column}" for column in SORTS if column != "made"]
+    copy(redis, model, 100)
+    few = {address: commands(redis, client, address) for address in lists}
+
+    copy(redis, model, 100)
+    more = {address: commands(redis, client, address) - few[address] for address in lists}
+
+    of_a_plan = {"controller": 6, "text": 1, "sort": 1}  # the controller's: of the newest 500 that run
+    for address, count in more.items():
+        allowed = next((each for name, each in of_a_plan.items() if name in address), 0)
+        assert count <= 100 * allowed + 10, (address, count)

@@ -150,6 +150,30 @@ def test_what_an_outcome_names_is_kept_after_three_wrong_ones_and_a_wrong_one_af
     assert planner.client.xlen(Partition(0).attachments) == 0
 
 
+def test_a_line_of_a_log_is_read_once_for_all_the_attachments_that_have_no_place(
+    planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_id, lines = planner.submit(steps=STEPS), list[bytes]()
+
+    def noted(*asked: Any) -> Iterator[bytes]:
+        for line in read_lines(*asked):
+            lines.append(line)
+            yield line
+
+    monkeypatch.setattr(history, "read_lines", noted)
+    for number in range(10):
+        data = sent_attachments.message(plan_id, "fix-b", 1, diff_of(f"wrong {number}"))
+        sent_attachments.send(planner.client, 1, plan_id, data)
+        if number == 7:
+            planner.report("fix-b", plan_id, touched_files=["b.py"], diff_hash=digest(diff_of("wrong 9")))
+        sweep(planner)
+
+    order: Any = planner.client.zrange(Partition(0).attachments_order, 0, -1)
+    kept = {each.rpartition(b" ")[2].decode() for each in order}
+    assert kept == {digest(diff_of(f"wrong {number}")) for number in (1, 2, 9)}
+    assert len(lines) == planner.client.llen(Partition(0).plan(plan_id).log) == len(set(lines))
+
+
 def test_a_diff_that_no_accepted_outcome_names_is_not_shown(gateway: Gateway, planner: Planner) -> None:
     plan_id = landed(planner, diff_of("new"), sent=False)
     sent_attachments.send(planner.client, 1, plan_id, sent_attachments.message(plan_id, "fix-b", 1, diff_of("other")))
