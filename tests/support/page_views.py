@@ -74,6 +74,7 @@ def views(planner: Planner) -> dict[str, str]:
         "wrong spend": "/spend?window=1y",
         "fleet": "/fleet",
         "no plan": "/plans/none",
+        "review": "/review",
         "help": "/help",
         "errors": "/errors",
         "list of 200": "/?limit=200",

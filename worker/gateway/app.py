@@ -34,6 +34,7 @@ from worker.gateway.page import (
     new_goal,
     plan_list,
     plan_view,
+    review_view,
     selected_acts,
     session,
     spend_view,
@@ -74,7 +75,7 @@ ROUTERS = (
     *(commands.router, dead.router, fleet.router, stats.router, events.router),
     *(webhooks.router, claims.router, outcomes.router, attachments.router),
     *(session.router, static_files.router, plan_list.router, plan_view.router, acts.router),
-    *(fleet_view.router, spend_view.router, help_view.router, errors_view.router),
+    *(fleet_view.router, spend_view.router, review_view.router, help_view.router, errors_view.router),
     *(new_goal.router, goal_view.router, selected_acts.router, wide_acts.router, dead_view.router),
 )
 PATH = "/mcp"

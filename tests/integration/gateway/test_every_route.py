@@ -66,6 +66,7 @@ MAY: dict[tuple[str, str], set[Right]] = {
     ("GET", "/plans/{plan_id}/acts/{act}"): {O},  # of pause
     ("GET", "/acts/{act}"): {O},
     ("GET", "/acts/selected"): {O},
+    ("GET", "/review"): READERS,
     ("GET", "/help"): READERS,
     ("GET", "/goals"): {P, V, O},
     ("GET", "/goals/new"): {P},

@@ -135,11 +135,13 @@ def test_a_hostile_text_of_a_change_to_review_is_text(gateway: Gateway, planner:
     for text in HOSTILE_TEXTS:
         plan_id = handed_over(planner, text)
 
-        page = client.get("/?limit=1").text
+        page, review = client.get("/?limit=1").text, client.get("/review").text
 
         assert f'id="needs-{plan_id}"' in page, text
-        assert shape(page)[2:] == ([], []), text
-        assert shape(page).scripts == 1, text
+        assert f'<tr id="{plan_id}">' in review, text
+        for shown in (page, review):
+            assert shape(shown)[2:] == ([], []), text
+            assert shape(shown).scripts == 1, text
 
 
 @pytest.mark.outages
@@ -171,7 +173,14 @@ def test_no_text_of_a_plan_is_shown_to_another_tenant(
         gateway.client(Right.VIEWER, tenant="initech"),
     )
 
-    for path in (f"/plans/{plan_id}", f"/plans/{plan_id}/steps/fix-b", "/", "/?sort=controller", "/?sort=goal"):
+    for path in (
+        f"/plans/{plan_id}",
+        f"/plans/{plan_id}/steps/fix-b",
+        "/",
+        "/review",
+        "/?sort=controller",
+        "/?sort=goal",
+    ):
         assert secret not in client.get(path).text, path
     for path in ("", "/result", "/changes.diff", "/steps/fix-b/transcript?attempt=1", "/summary.md"):
         assert json_client.get(f"/v1/plans/{plan_id}{path}").status_code == 404, path

@@ -14,7 +14,17 @@ from schemas.delivered import DeliveryState
 from tests.bench.plan_sizes import copy
 from tests.support.gateway import Gateway
 from tests.support.page import signed_in
-from tests.support.planner import Planner, completed, delivered, drafting, executing, followed, halted, held_by
+from tests.support.planner import (
+    Planner,
+    asking,
+    completed,
+    delivered,
+    drafting,
+    executing,
+    followed,
+    halted,
+    held_by,
+)
 from worker.gateway.page.plan_list import CHANGES, SORTS
 from worker.store import plan_ranks
 from worker.store.plan_ranks import MOST_AT_WORK
@@ -120,3 +130,20 @@ def test_a_list_costs_no_command_a_plan_and_a_sorted_one_costs_one(
     for address, count in more.items():
         allowed = next((each for name, each in of_a_plan.items() if name in address), 0)
         assert count <= 100 * allowed + 10, (address, count)
+
+
+def test_the_page_of_reviews_has_what_waits_for_a_person_the_oldest_first(gateway: Gateway, planner: Planner) -> None:
+    viewer = signed_in(gateway, Right.VIEWER)
+    assert "Nothing waits for a person." in viewer.get("/review").text
+    asked, changed = asking(planner), delivered(planner)
+    merged, _ = delivered(planner), executing(planner)
+    followed(planner, merged, state=DeliveryState.MERGED)
+
+    page = viewer.get("/review")
+
+    assert [*rows(page)] == [asked, changed]
+    assert "2 in all, about 62 minutes to read. The oldest is first." in page.text
+    assert "review its branch" in rows(page)[changed]
+    assert "asks (approval)" in rows(page)[asked]
+    assert rows(signed_in(gateway, Right.VIEWER, tenant="other").get("/review")) == {}
+    assert '<a href="/review">Review</a>' in viewer.get("/").text
