@@ -40,7 +40,7 @@ def delivered(state: str, **more: Any) -> dict[str, Any]:
         ({"state": "HALTED"}, None, 0),
         (
             {"state": "EXECUTING", "ended_at": None, "waiting": {"kind": "approval", "questions": ["May it?", "And?"]}},
-            "asks (approval)",
+            "approve or reject",
             4,
         ),
         ({"state": "CREATED", "ended_at": None, "waiting": {"kind": "draft", "questions": []}}, None, 0),

@@ -16,6 +16,7 @@ from tasks.plan.lifecycle import DRAFT
 from worker.render.plan import plain
 
 LINES_A_MINUTE = 400 / 60  # of a change, as reviews that find something go
+APPROVAL = "approval"  # the kind of a question whether a step may start
 MAX_GOAL = 60  # characters
 UNKNOWN_MIN, QUESTION_MIN = 5, 2  # minutes for a change without a line count, and for a question
 
@@ -42,7 +43,8 @@ def to_review(plans: Iterable[PlanSummary]) -> list[ToReview]:
 def _of(plan: PlanSummary) -> ToReview | None:
     if plan.waiting and plan.waiting.kind != DRAFT and not plan.ended_at:
         count = max(1, len(plan.waiting.questions))
-        return _item(plan, plan.created_at, QUESTION_MIN * count, f"asks ({plan.waiting.kind})", None)
+        what = "approve or reject" if plan.waiting.kind == APPROVAL else "answer a question"
+        return _item(plan, plan.created_at, QUESTION_MIN * count, what, None)
     if plan.state is not PlanState.COMPLETED or not plan.branch:
         return None
     known, where = plan.delivery, plan.pull_request or plan.branch

@@ -144,6 +144,6 @@ def test_the_page_of_reviews_has_what_waits_for_a_person_the_oldest_first(gatewa
     assert [*rows(page)] == [asked, changed]
     assert "2 in all, about 62 minutes to read. The oldest is first." in page.text
     assert "review its branch" in rows(page)[changed]
-    assert "asks (approval)" in rows(page)[asked]
+    assert "approve or reject" in rows(page)[asked]
     assert rows(signed_in(gateway, Right.VIEWER, tenant="other").get("/review")) == {}
     assert '<a href="/review">Review</a>' in viewer.get("/").text

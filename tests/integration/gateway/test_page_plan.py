@@ -16,7 +16,18 @@ from tasks.plan.cached_draft import HIT
 from tests.support.gateway import Gateway
 from tests.support.page import HOSTILE, Markup, signed_in
 from tests.support.page_views import DOCUMENTS, plan_views, said_everywhere, with_document
-from tests.support.planner import Planner, asking, completed, executing, halted, hostile, large, obeying, retried
+from tests.support.planner import (
+    Planner,
+    asking,
+    completed,
+    executing,
+    halted,
+    held_by,
+    hostile,
+    large,
+    obeying,
+    retried,
+)
 from worker.gateway.page import plan_story, plan_view
 from worker.store import flaky_memory
 from worker.store.keys import Partition
@@ -165,6 +176,19 @@ def test_the_page_of_a_step_has_its_work_and_the_proof_of_each_attempt(gateway: 
     assert "before the next attempt of fix-b" in said(gateway, f"/plans/{plan_id}/steps/fix-b-syntax-check")
     missing = signed_in(gateway, Right.VIEWER).get(f"/plans/{plan_id}/steps/none")
     assert (missing.status_code, "The plan has no step" in missing.text) == (404, True)
+
+
+def test_a_plan_says_who_works_on_it_or_how_to_start_a_controller(gateway: Gateway, planner: Planner) -> None:
+    plan_id = executing(planner)
+
+    unread = said(gateway, f"/plans/{plan_id}")
+    held_by(planner, plan_id, "fix-b", "ctl-7")
+    held = said(gateway, f"/plans/{plan_id}")
+
+    assert "Start one: planner controller --queue default --agent claude" in unread
+    assert "Nothing moves: no controller reads queue default" in unread
+    assert "ctl-7 works on fix-b since" in held
+    assert "Nothing moves" not in held
 
 
 def test_a_step_is_queued_until_a_controller_has_it(gateway: Gateway, planner: Planner) -> None:
