@@ -136,7 +136,7 @@ def describe_unverified(steps: Sequence[Planned], catalogue: Catalogue) -> str |
 
     A test verifies the changes of the steps before it, except documents, and the file that it is named after.
     """
-    if not any(step.facts["mode"] == Mode.PATCH for step in steps):
+    if not any(map(_changes, steps)):
         return None
     tested = _before_tests(steps)
     files = dict.fromkeys(path for step in steps for path in _open_files(step, tested=step.facts["step_id"] in tested))
@@ -151,7 +151,7 @@ def describe_unverified(steps: Sequence[Planned], catalogue: Catalogue) -> str |
 
 def _open_files(step: Planned, *, tested: bool) -> Iterator[str]:
     """Yield the files that `step` may change and no tool verifies."""
-    if step.facts["mode"] != Mode.PATCH or step.state in (S.FAILED, S.SKIPPED):
+    if not _changes(step):
         return
     files, tools = step.facts["allowed_files"], step.tools
     tests = (word.partition("::")[0] for tool in tools for word in tool["argv"])
@@ -162,6 +162,11 @@ def _open_files(step: Planned, *, tested: bool) -> Iterator[str]:
     for path in files:
         if path not in named and (role_of(path) is Role.DOCUMENT or not (tested or wide)):
             yield path
+
+
+def _changes(step: Planned) -> bool:
+    """Return whether the plan has changes of this step, or is to have them."""
+    return step.facts["mode"] == Mode.PATCH and step.state not in (S.FAILED, S.SKIPPED, S.HALTED)
 
 
 def _names(tool: Mapping[str, Any], path: str) -> bool:

@@ -52,6 +52,22 @@ def end(planner: Planner, plan_id: str) -> None:
     assert shown(plan_id)["state"] == "HALTED"
 
 
+def test_a_halted_plan_names_the_commands_that_go_on_and_they_do(planner: Planner) -> None:
+    first = planner.submit(**GOAL)
+    end(planner, first)
+
+    told = run("show", first).stdout.replace("\n", " ")
+    assert f"Allow etc/passwd and start again: planner retry {first} --allow etc/passwd" in told
+    assert f"Start again: planner retry {first}" in told
+    result = run("retry", first, "--allow", "src/c d.py", "--limit", "identical_failures=3", "--print")
+    body = codec.loads(result.stdout)
+    wrong = run("retry", first, "--limit", "nothing=3")
+
+    assert body["allowed_files"] == ["src/b.py", "src/c d.py"]
+    assert body["limits"] == {**GOAL["limits"], "identical_failures": 3}
+    assert (wrong.exit_code, "NAME being one of" in wrong.output) == (2, True)
+
+
 def test_a_retry_says_what_the_goal_said_and_both_plans_name_each_other(planner: Planner) -> None:
     first = planner.submit(**GOAL)
     end(planner, first)

@@ -57,6 +57,7 @@ def inserted(step: PlannedStep) -> PlannedStep:
         ([a_step("a"), a_check("t", "a")], {"verified": {"t": False}}, f"No step verifies src/a.py. {NO_TESTS}"),
         ([a_step("a"), inserted(a_check("a-baseline", "a"))], {}, f"No step verifies src/a.py. {NO_TESTS}"),
         ([a_step("a"), a_check("t", "a")], {"states": {"a": "SKIPPED", "t": "DONE"}}, None),
+        ([a_step("a")], {"states": {"a": "HALTED"}}, None),  # nothing of it landed
         (
             [a_step("a", files=[f"docs/{n}.md" for n in range(7)]), a_check("t", "a")],
             {},

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from schemas.result import FailureResult, FileResult, PlanResult, Spent, VerifiedBy
+from schemas.result import FailureResult, FileResult, PlanResult, Spent, VerifiedBy, Way
 from worker.render.plan import plain, span
 from worker.render.remarks import Remarks
 from worker.render.result import counted
@@ -28,7 +29,7 @@ def details_of(result: PlanResult) -> list[str]:
     take = [f"take it, in {result.take_in}: {result.take}"] if result.take else []
     return [
         *filter(None, [result.unread]),
-        *_failure(result.failure),
+        *_failure(result.plan_id, result.failure),
         *_files(result),
         *diff,
         *(f"verified by {each.command or each.tool}: {verdict_of(each)}" for each in result.verified_by),
@@ -40,13 +41,26 @@ def details_of(result: PlanResult) -> list[str]:
     ]
 
 
-def _failure(failure: FailureResult | None) -> Iterator[str]:
+def _failure(plan_id: str, failure: FailureResult | None) -> Iterator[str]:
     if failure is None:
         return
     yield from (f"fails: {test}" for test in failure.tests)
     if failure.more_tests:
         yield f"and {counted(failure.more_tests, 'more test')}"
     yield from (f"    {line}" for line in failure.output.splitlines())
+    yield from (f"{way.text}: {command_of(plan_id, way)}" for way in failure.ways)
+
+
+def command_of(plan_id: str, way: Way) -> str:
+    """Return the command that goes on in this way."""
+    said, words = way.values, list[str]()
+    if "limit" in said:
+        words += ["--limit", f"{said['limit']}={said['limit_value']}"]
+    for file in said.get("allow", "").splitlines():
+        words += ["--allow", file]
+    if "from_step" in said:
+        words += ["--from", said["from_step"]]
+    return shlex.join(["planner", way.act, plan_id, *words])
 
 
 def _files(result: PlanResult) -> Iterator[str]:

@@ -26,6 +26,12 @@ def retry(
     from_step: Annotated[
         str | None, typer.Option("--from", metavar="STEP", help="Keep the results of the steps before this one.")
     ] = None,
+    limit: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=N", help="A limit of the new plan; again for more.")
+    ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="May be changed, too; again for more.")
+    ] = None,
     tenant: Owner = NO_TENANT,
     print_goal: Annotated[bool, typer.Option("--print", help="Print the goal, and send nothing.")] = False,
     wait: Wait = None,
@@ -40,6 +46,8 @@ def retry(
 
     [b]planner retry ci-4711 --from verify-regression[/b]
 
+    [b]planner retry ci-4711 --limit identical_failures=3 --allow src/tax.py[/b]
+
     [b]planner retry ci-4711 --print | planner submit - --no-fill[/b]
 
     The new goal has a new id, and the same limits, approvals and base commit. `planner show` names the other plan of
@@ -53,7 +61,8 @@ def retry(
     with open_planner() as planner:
         view = find(planner, plan, tenant)
         body, left_out = _goal_of(planner, view, from_step)
-        body = with_changes(body, limits={} if tokens is None else {"tokens": tokens}, base_sha=base_sha)
+        limits = {**goal_options.limits_of(limit or ()), **({} if tokens is None else {"tokens": tokens})}
+        body = with_changes(body, limits=limits, base_sha=base_sha, allow=allow or ())
         data, digest = goal_options.encode(body, planner.settings.max_goal_bytes)
         if left_out and not as_json:
             line(f"Not kept of the goal, and missing in the new one: {', '.join(left_out)}.", err=True)
