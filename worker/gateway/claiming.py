@@ -45,6 +45,7 @@ class ClaimDesk:
         self._change = threading.Condition()
         self._new: list[Waiter] = []
         self._back: list[tuple[SpecEntry, str]] = []
+        self._left: list[tuple[SpecEntry, str]] = []  # those to hand back whose server is away, until the next sweep
         self._news: set[str] = set()
         self._shut = self._over = False
         self._thread = threading.Thread(target=self._run, name="claims", daemon=True)
@@ -133,7 +134,7 @@ class ClaimDesk:
             back, self._back = self._back, []
             news, self._news = self._news, set()
         try:
-            claims.hand_back(client, back)
+            self._left += claims.hand_back(client, back)
             back = []
             if not self._shut:
                 self._admit(client, new)
@@ -238,6 +239,7 @@ class ClaimDesk:
         if now - self._swept < (SWEEP_S if self._waiting else SWEEP_IDLE_S):
             return
         self._swept = now
+        self._left = claims.hand_back(client, self._left)
         self._known |= claims.known_streams(client)
         ours, others = list(self._waiting), sorted(self._known - self._waiting.keys())
         found = claims.take_stranded(client, ours, claims.STRANDED_MS)
@@ -263,7 +265,7 @@ class ClaimDesk:
                     served[waiter] = None
                 else:
                     unwanted.append((spec, ""))
-            claims.hand_back(client, unwanted)
+            self._left += claims.hand_back(client, unwanted)
             rest = self._serve(client, list(served))
 
     def _serve(self, client: Redis, served: Sequence[Waiter], *, again: bool = False) -> list[SpecEntry]:
@@ -299,7 +301,7 @@ class ClaimDesk:
             else:
                 self._wait_on(client, waiter)
         claims.move(client, given)
-        claims.hand_back(client, refused)
+        self._left += claims.hand_back(client, refused)
         return rest
 
     def _begin_to_serve(self, served: Sequence[Waiter]) -> list[SpecEntry]:

@@ -186,8 +186,10 @@ def move(client: Redis, given: Iterable[tuple[SpecEntry, str]]) -> None:
         run(client, commands)  # an error: the queue has gone meanwhile
 
 
-def hand_back(client: Redis, specs: Iterable[tuple[SpecEntry, str]]) -> None:
+def hand_back(client: Redis, specs: Sequence[tuple[SpecEntry, str]]) -> list[tuple[SpecEntry, str]]:
     """Report attempts that reached no controller, each with the token of its claim, '' if it is unclaimed.
+
+    Returns those whose server of a cluster is away.
 
     Their steps are tried again, and no halt rule counts them. A step that another claim received meanwhile stays with
     its caller. Raises the server's refusal; then all of them may be reported again.
@@ -198,9 +200,13 @@ def hand_back(client: Redis, specs: Iterable[tuple[SpecEntry, str]]) -> None:
         outcome = codec.dumps({**about, "success": False, "released": {"reason": UNDELIVERED}})
         call = ("FCALL", functions.UNDELIVER, 2, spec.lease_key, spec.reply_to, str(spec.attempt), spec.lease, claim)
         commands.append((*call, outcome))
-    for reply in run(client, commands) if commands else ():
-        if isinstance(reply, Exception) and not str(reply).startswith(WRONG_TYPE):
+    left = []
+    for each, reply in zip(specs, run(client, commands) if commands else (), strict=True):
+        if isinstance(reply, NoConnection | TookTooLong) and has_several(client):
+            left.append(each)
+        elif isinstance(reply, Exception) and not str(reply).startswith(WRONG_TYPE):
             raise reply
+    return left
 
 
 def lease_key(partitions: int, plan_id: str, step_id: str) -> str:
