@@ -20,8 +20,8 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as TookTooLong
 
-from worker.gateway.event_position import Position, entry_of, place_of
-from worker.gateway.event_streams import Event, Gap, decoded, ends_of, epoch_of, partitions_of, resume
+from worker.gateway.event_position import NO_EPOCH, Position, entry_of, place_of
+from worker.gateway.event_streams import Ends, Event, Gap, decoded, ends_of, epoch_of, partitions_of, resume
 from worker.store import clients
 from worker.store.keys import Partition
 from worker.telemetry.outage import Outage, pause
@@ -255,9 +255,11 @@ class EventHub:
         try:
             gap = self._look(client)
         except (NoConnection, TookTooLong) as error:
-            if self._read is None or not clients.has_several(client):
+            if not clients.has_several(client):
                 raise
             self._outage.begins("hub", error)
+            if self._read is None:
+                self._read = self._begin_now(client)
             return None
         self._outage.ends("hub")
         return gap
@@ -269,6 +271,11 @@ class EventHub:
         now = Position(epoch, tuple(each.last for each in ends))
         self._read, reason = resume(self._read or now, epoch, ends)
         return Gap(reason, self._read) if reason else None
+
+    def _begin_now(self, client: Redis) -> Position:
+        """Return the position after the last events; of the partitions of a server that is away, that of this time."""
+        now = Ends.at(int(1000 * time.time()))
+        return Position(NO_EPOCH, tuple(each.last for each in ends_of(client, self._partitions, away=now)))
 
     def _next(self, client: Redis) -> list[Event]:
         """Wait for events and read them."""

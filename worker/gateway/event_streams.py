@@ -9,7 +9,9 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from redis import Redis
+from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as TookTooLong
 
 from schemas import codec
 from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
@@ -85,6 +87,11 @@ class Ends(NamedTuple):
     last: Place
     is_cut: bool
 
+    @classmethod
+    def at(cls, ms: int) -> Ends:
+        """Return the ends of a stream without events, whose next one comes at this time or later."""
+        return cls((ms, 0), (ms, 0), is_cut=False)
+
     @property
     def start(self) -> Place:
         """The place just before the first entry."""
@@ -139,12 +146,13 @@ def partitions_of(client: Redis, otherwise: int) -> int:
     return deployment.partitions_of(client) or otherwise
 
 
-def ends_of(client: Redis, partitions: int) -> list[Ends]:
-    """Return the ends of the streams of all partitions."""
+def ends_of(client: Redis, partitions: int, *, away: Ends | None = None) -> list[Ends]:
+    """Return the ends of the streams of all partitions; `away` for those of a server that is away. Raises if None."""
     pipeline = client.pipeline(transaction=False)
     for number in range(partitions):
         pipeline.xinfo_stream(Partition(number).events)
-    return [_ends(found) for found in pipeline.execute(raise_on_error=False)]
+    found = pipeline.execute(raise_on_error=False)
+    return [away if away and isinstance(each, NoConnection | TookTooLong) else _ends(each) for each in found]
 
 
 def decoded(entries: Any) -> Iterator[tuple[Place, str, bytes]]:
