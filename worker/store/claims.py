@@ -189,7 +189,7 @@ def move(client: Redis, given: Iterable[tuple[SpecEntry, str]]) -> None:
 def hand_back(client: Redis, specs: Sequence[tuple[SpecEntry, str]]) -> list[tuple[SpecEntry, str]]:
     """Report attempts that reached no controller, each with the token of its claim, '' if it is unclaimed.
 
-    Returns those whose server of a cluster is away.
+    Returns the attempts whose server of a cluster is away.
 
     Their steps are tried again, and no halt rule counts them. A step that another claim received meanwhile stays with
     its caller. Raises the server's refusal; then all of them may be reported again.
