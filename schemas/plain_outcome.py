@@ -82,9 +82,9 @@ class PlainInstructions(Struct, forbid_unknown_fields=True, frozen=True, gc=Fals
 
 
 class PlainOutcome(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
-    """A success with its plan, its attempt and its lease, and without rare fields.
+    """A success that names its plan, attempt and lease, and has no rare field.
 
-    `step_id` and `plan_id` are any texts: the code that finds a step by them knows that they are ids.
+    `step_id` and `plan_id` may be any text here: the search for the step finds nothing for a wrong id.
     """
 
     step_id: str

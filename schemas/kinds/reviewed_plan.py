@@ -141,7 +141,7 @@ class Loop(Record):
 
 
 class StepEnd(Record):
-    """How one step of the open row ended."""
+    """How one step of the workflow's current row ended."""
 
     step_id: StepId
     state: str

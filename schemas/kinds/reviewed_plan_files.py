@@ -205,7 +205,7 @@ class Documentation(Entity):
 
 
 class MilestoneFacts(Named):
-    """A milestone without the parts that are added later."""
+    """A milestone without its code intents, code changes and documentation, which later answers add."""
 
     id: MilestoneId
     number: int = Field(ge=0, le=10**6)

@@ -1,8 +1,8 @@
-"""Duplicates: an open change, or a plan at work, does the same as a later goal, which waits, is refused, or adopts it.
+"""Handles a goal that does the same as an open change or a plan at work: it waits, is refused, or adopts the other.
 
-A plan that delivers claims its failing tests, else its sentence with the files that it names. After its landing it also
-claims the tree that it delivers. It gives these claims back with those on its files: when its pull request is merged or
-closed. The commit that makes a plan compares them, so no two plans of one goal begin at once.
+A plan that delivers puts a claim on its failing tests; without those, on its sentence and files. After its landing it
+also claims the tree that it delivers. It gives up these claims with its file claims when its pull request is merged or
+closed. The commit that makes a plan compares the claims, so no two plans of one goal begin at once.
 """
 
 from __future__ import annotations

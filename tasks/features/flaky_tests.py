@@ -63,7 +63,7 @@ def drop_old(unit: UnitOfWork, plan_seed: PlanSeed, _: Goal, __: Draft) -> None:
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Run a step that only verifies again, if only known flaky tests failed."""
+    """Retry a step that only verifies, once, if only known flaky tests failed. Return whether it was retried."""
     seen.known_flaky = _is_known(unit, seen.step, seen.outcome, seen.failure)
     return seen.failure is not None and seen.known_flaky and _run_again(unit, seen.step, seen.failure)
 

@@ -167,8 +167,8 @@ def _is_approved(unit: UnitOfWork, step: Step, decided: Sequence[Decided]) -> bo
 def _advise(facts: Facts) -> str:
     name = facts.step.step_id if facts.step else "the step"
     return (
-        f"Read what {name} did to tests and checks. If that is wanted, say so in the goal, name the file in "
-        "allowed_files, or have the policy tell of it; else retry the plan with what the agent lacked."
+        f"Read what {name} changed in tests and checks. If you want that change, state it in the goal, name the "
+        "file in allowed_files, or set the policy to report it. If not, give the agent what it lacked, and retry."
     )
 
 

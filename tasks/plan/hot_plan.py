@@ -133,7 +133,7 @@ class HotPlan:
         )
 
     def window(self, step_id: str, number: int = 0) -> Sequence[str] | None:
-        """Return a window of the dependents of a step; None if there is no such window, or if it was not read."""
+        """Return one page of the step's dependents; None if this page does not exist or was not read."""
         return self.windows.get((step_id, number))
 
     def reaches(self, step_id: str) -> bool:
@@ -144,9 +144,9 @@ class HotPlan:
         )
 
     def covers(self, named: Collection[str], page: int) -> bool:
-        """Return whether the part has everything that a decision about the `named` steps can touch.
+        """Return whether the loaded part of the plan has all that a decision about the `named` steps can touch.
 
-        `page` is as in `snapshot`.
+        `page` is the number of ready steps to read, beyond one for each step that may end.
         """
         if not self.ahead:
             return True

@@ -124,9 +124,9 @@ def listing(names: Iterable[Any]) -> str:
 
 
 def raise_limit(facts: Facts, name: str, value: int) -> str:
-    """Return the advice to raise a limit to `value`; with a retry, if no other step of the plan could start.
+    """Return the advice to raise the limit `name` to `value`, and to retry if no other step could start.
 
-    Empty if no goal may set this value, or if nothing would start anyway.
+    Empty if no goal may set `value`, or if no step could start even then.
     """
     if value > MOST[name]:
         return ""

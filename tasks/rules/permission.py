@@ -61,9 +61,9 @@ def is_meant_by_patterns(path: str, forbidden: Forbidden = JUDGED) -> bool:
 
 
 def is_permitted(facts: Mapping[str, Any], path: str) -> bool:
-    """Return whether a step may change `path`, or could at a higher risk.
+    """Return whether a step may change `path`, now or with a higher risk level.
 
-    Failing tests that its patterns exclude are no violation: a controller restores them, or the change counts as
+    Test files that it excludes by name also count as permitted: a controller restores them, or the change counts as
     unverified.
     """
     if path in facts["allowed_files"]:

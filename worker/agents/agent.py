@@ -74,7 +74,7 @@ class Options(_Table):
 
 
 class Trouble(_Table):
-    """Errors of an agent by its model's provider, or by our login there: they are no failure of the step."""
+    """Errors that the provider of an agent's model, or our login there, causes. They are no failures of the step."""
 
     kinds: tuple[str, ...] = ()
     statuses: tuple[int, ...] = ()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from schemas.plan import PlanView
     from worker.client.planner import Planner
 
-PLAN_HELP = "The id of a plan, its beginning, or a goal's id."
+PLAN_HELP = "The id of a plan, the first characters of that id, or the id of its goal."
 MOST_COMPLETIONS = 100  # the newest plans, from which a shell offers the matching ones
 
 

@@ -110,7 +110,7 @@ class Planner(Protocol):
         """Publish commands. Returns the event that answers each, None if no worker has answered."""
 
     def stats(self, wanted: Wanted) -> StatsView:
-        """Return the sums of ended plans."""
+        """Return the totals over the plans that ended in the wanted period."""
 
     def queues(self) -> list[QueueView]:
         """Return the queues of step specs."""

@@ -198,7 +198,9 @@ class SharedRepository(Repository):
             return self._base
         listed = self._remote(self.common, "ls-remote", "--symref", "--", self._remote.url, "HEAD")
         if not listed.startswith(f"ref: {HEADS}"):
-            raise RemoteTrouble(f"{self._remote.url} is on no branch: name `base`")
+            raise RemoteTrouble(
+                f"The HEAD of {self._remote.url} names no branch: set `base` of this repository in the file of --repos."
+            )
         return listed.partition("\t")[0].removeprefix(f"ref: {HEADS}")
 
     def has_on_a_branch(self, commit: str) -> bool:

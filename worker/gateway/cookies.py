@@ -10,7 +10,7 @@ SECURE = f"__Host-{PLAIN}"  # browsers take it with `Secure`, for `/` and this h
 
 
 def session_in(request: HTTPConnection) -> str | None:
-    """Return the session that a request shows; over TLS no other cookie counts."""
+    """Return the session that a request's cookie has; over TLS only the `__Host-` cookie counts."""
     found = request.cookies.get(SECURE)
     return found or (None if request.url.scheme == "https" else request.cookies.get(PLAIN))
 

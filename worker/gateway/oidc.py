@@ -211,7 +211,7 @@ def _refusal_of_event(issuer: Issuer, event: str) -> str | None:
     if issuer.kind == "github" and not event:
         return "The token does not name the event that started the job."
     if event in ONLY_NAMED and event not in issuer.events:
-        return f"A job of {event} gets no key unless `events` names it: it runs text of strangers with its own rights."
+        return f"A job of {event} gets no key unless `events` names {event}: such a job may run code of strangers."
     return None
 
 

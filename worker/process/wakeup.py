@@ -68,7 +68,7 @@ class Wakeups:
         return state
 
     def under_way(self, task: str) -> set[Key]:
-        """Return the keys of `task` that may be in progress, as `state` reports; all others are FREE or DEAF."""
+        """Return the keys of `task` that may be BUSY by `state`; every other key is FREE or DEAF."""
         requests = tuple((self._requests() or {}).values())
         mine = {Key(each.name, tuple(each.args)) for each in requests if each.name == task}
         return mine | {key for key in self._ledger.sent() | self._solo.keys() if key.task == task}

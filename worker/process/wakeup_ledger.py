@@ -58,12 +58,11 @@ class _Sent:
 
 
 class Ledger:
-    """Records the wake-ups of a process, which does `slots` tasks at a time.
+    """Records the wake-ups that a process sent; the process does `slots` tasks at a time.
 
-    A wake-up that waits in the broker is not lost while every slot is busy, for any time. Queues are first in, first
-    out. So a wake-up has gone if a later one of its queue was received, or if a slot was free and it did not arrive. A
-    worker takes from its queues in turn. So a wake-up has also gone if many of other queues arrived, and none of its
-    queue.
+    While every slot is busy, a wake-up may wait in the broker for any time. Queues are first in, first out. So a
+    wake-up has gone if a later one of its queue was received, or if a slot was free and it did not arrive. A worker
+    takes from its queues in turn. So a wake-up has also gone if many of other queues arrived, and none of its queue.
     """
 
     def __init__(self, slots: int) -> None:

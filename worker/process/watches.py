@@ -35,7 +35,7 @@ class Watch:
 
 
 def watches(consumed: frozenset[str], partitions: Sequence[Partition]) -> list[Watch]:
-    """Return the streams of the consumed routes; the last one of a route has its sweeper."""
+    """Return one watch for each stream of the `consumed` routes; upkeep of a route goes with its last watch."""
     found = []
     for route in ROUTES:
         places = partitions if route.per_partition else (EVERYWHERE,)

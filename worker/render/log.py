@@ -67,7 +67,7 @@ def tell_finding(found: Finding, *, is_vouched: bool) -> str:
         return f"Unchanged: {count}, the last with the digest {found.head}."
     told = [f"Consistent: {count}, the last with the digest {found.head}."]
     if is_vouched and found.tied:
-        told.append(f"Lines 1 to {found.tied} are unchanged: the head ties them.")
+        told.append(f"The given head proves that lines 1 to {found.tied} are unchanged.")
     else:
         told.append("Only a head from outside shows whether all of them were rewritten: --head, or --signature.")
     return "\n".join(told)

@@ -143,7 +143,7 @@ def keep(client: Redis, version: int, change: DeliveredChange) -> bool:
 
 
 def note_look(client: Redis, change: DeliveredChange, now: int) -> None:
-    """Note when the forge of a change was read; from then on it is kept for KEPT_S."""
+    """Note the time of this look at the change's forge, and keep the record of the change for KEPT_S from now."""
     pipeline = client.pipeline(transaction=False)
     pipeline.hset(keys.delivered(change.plan_id), "looked", now)
     for place in (keys.delivered(change.plan_id), *_leads(change)):

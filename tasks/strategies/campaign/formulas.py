@@ -1,7 +1,7 @@
 """The numbers of a campaign: complexity, tasks, lines to read, tool calls.
 
-`sections` are the `##` headers of the objective. The failure cost, in thousands, is that of the failures relevant to
-the objective, by the exploration or else by the goal.
+`sections` are the `##` headers of the objective. The failure cost is the summed cost of the remembered failures, in
+thousands. The exploration supplies these failures; without them, the goal does.
 """
 
 from __future__ import annotations

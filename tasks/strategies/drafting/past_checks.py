@@ -1,4 +1,4 @@
-"""The check that sees a category of failures which attempts like a step's often ended in."""
+"""Finds the checks that a step lacks, and that detect the failures which similar past attempts often had."""
 
 from __future__ import annotations
 

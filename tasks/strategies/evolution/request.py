@@ -1,4 +1,4 @@
-"""The request of a goal: its aim, its commits, whether it starts cold; and its shortcomings."""
+"""Makes the drafter's request from an evolution goal, and finds everything that keeps the goal from getting a plan."""
 
 from __future__ import annotations
 

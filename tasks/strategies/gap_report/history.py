@@ -42,7 +42,7 @@ class Past:
 
 @dataclass(frozen=True)
 class GapHistory:
-    """The records in their order of time, and the counters of earlier plans."""
+    """The records of a gap report's iterations, the oldest first, and the counters that earlier plans left."""
 
     records: tuple[IterationRecord, ...]
     counters: Mapping[str, int]  # of earlier plans

@@ -258,6 +258,6 @@ _BY_SUFFIX: Mapping[str, Signs] = MappingProxyType({suffix: signs for signs in T
 
 
 def signs_of(path: str) -> Signs | None:
-    """Return the row of a file's language by its name; None if there is none."""
+    """Return the row for the language of a file, found by its extension; None if there is none."""
     name = path.rpartition("/")[2]
     return _BY_SUFFIX.get(name[name.rfind(".") :].lower()) if "." in name else None

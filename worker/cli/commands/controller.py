@@ -101,7 +101,9 @@ def controller(
     tool_network: Annotated[
         bool, typer.Option("--tool-network", help="Verifications of --workdir may reach the network.")
     ] = False,
-    sandbox: Annotated[SandboxChoice | None, typer.Option(help="The sandbox. Default: PLANNER_SANDBOX.")] = None,
+    sandbox: Annotated[
+        SandboxChoice | None, typer.Option(help="Confine agents and verifications. Default: PLANNER_SANDBOX.")
+    ] = None,
     agent_user: Annotated[
         str | None,
         typer.Option(
@@ -113,7 +115,10 @@ def controller(
         typer.Option(metavar="DIR|off", help="The folder of attempts. Default: `attempts` in PLANNER_STATE_DIR."),
     ] = None,
     logs_days: Annotated[float, typer.Option(min=0, help="The days to keep attempts.")] = 14,
-    logs_size: Annotated[float, typer.Option(metavar="GB", min=0, help="The size to keep at most.")] = 2,
+    logs_size: Annotated[
+        float,
+        typer.Option(metavar="GB", min=0, help="The total size of kept attempts; the oldest are deleted above it."),
+    ] = 2,
     send_transcripts: Annotated[
         bool, typer.Option("--send-transcripts", help="Send the output of agents to the planner: 64 kB an attempt.")
     ] = False,

@@ -55,8 +55,8 @@ def gateway(
 
     [b]planner gateway --host 0.0.0.0 --certfile cert.pem --keyfile key.pem[/b]
 
-    Any number of gateways may run on one Redis. Callers send keys, which `planner keys add` makes. Requests for hosts
-    other than this machine's own names, and those of PLANNER_GATEWAY_HOSTS, are refused.
+    Any number of gateways may run on one Redis. Callers send keys, which `planner keys add` makes. The gateway
+    refuses requests for hosts other than the names of this machine and the names in PLANNER_GATEWAY_HOSTS.
 
     Ends on SIGTERM and Ctrl-C with 0 after all waiting callers have an answer, within PLANNER_STOP_S. Exit code 1 if it
     could not start, 2 for a wrong option or setting, or a missing extra.

@@ -14,7 +14,9 @@ from worker.cli.console import FAILED, OK, Json, command, read_settings, say, sa
 def health(
     ready: Annotated[
         bool,
-        typer.Option("--ready/--live", help="Whether it does its work, or only whether it is there (the default)."),
+        typer.Option(
+            "--ready/--live", help="Check that each worker does its work, or only that a worker is there (the default)."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> int:

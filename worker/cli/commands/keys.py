@@ -28,8 +28,8 @@ def add_key(
         list[str],
         typer.Option(
             metavar="ROLE",
-            help="The rights of the key: producer (goals and their results), controller (steps), answer (questions"
-            " that inform), operator (commands, consent, dead entries). Also viewer (reads), admin (all). Repeatable.",
+            help="The rights of the key: producer (goals and their results), controller (steps), answer (questions for"
+            " information), operator (commands, approvals, dead entries), viewer (reads), admin (all). Repeatable.",
         ),
     ],
     name: Annotated[

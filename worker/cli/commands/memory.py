@@ -72,10 +72,10 @@ def list_memories(
 def show(repo: Repo, tenant: Tenant = "default", as_json: Json = False) -> None:
     """Show the flaky tests, failed changes, reusable drafts and attempts of a repository.
 
-    Tests have their days and counts, and whether new plans receive them. Changes have the commit of their base. Drafts
-    have their completed plan and its goal. With --json they also have the answer of the drafter, which is data from
-    outside. A draft answers the same goal for PLANNER_PLAN_CACHE_DAYS days. Attempts of equal steps are grouped, the
-    newest first: each group has its fingerprint, its successes and the failures of the others.
+    The list shows each test with its days, its count, and whether new plans receive it. A change shows its base
+    commit, and a draft shows its plan and goal. With --json a draft also shows the answer of the drafter, which is data
+    from outside. A draft answers the same goal for PLANNER_PLAN_CACHE_DAYS days. Each group of equal attempts shows
+    its fingerprint, its successes and its failures by category, the newest first.
 
     [b]planner memory show acme/shop --json | jq -r '.flaky[]'[/b]
     """

@@ -30,7 +30,11 @@ def plans(
     listed: Listed,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The most plans to list.")] = 20,
     cursor: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help=f"Go on where another page ended; `{FIRST_PAGE}` begins.")
+        str | None,
+        typer.Option(
+            metavar="CURSOR",
+            help=f"Start after the previous page: its `next_cursor`. `{FIRST_PAGE}` requests the first page.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -71,7 +71,9 @@ def retry(
             return OK
         begins = body.get("context", {}).get("base_sha")
         if begins and base_sha is None and not as_json:
-            line(f"It begins at {begins}, as the goal before: --base-sha names another commit.", err=True)
+            line(
+                f"The new goal begins at {begins}, like the previous one. Use --base-sha for another commit.", err=True
+            )
         sent = planner.publish(data, body["goal_id"], body.get("tenant"), digest)
         result = {"retry_of": view.plan_id, "base_sha": begins, "left_out": left_out}
         return tell(planner, sent, result, wait, timeout_s, as_json=as_json)

@@ -82,7 +82,8 @@ NOTHING_TOLD: Mapping[str, Any] = MappingProxyType(
     {"goal_id": None, "plan_id": None, "verdict": None, "reason": "", "errors": ()}
 )
 Wait = Annotated[
-    WaitFor | None, typer.Option("--wait", "-w", help="Wait for the verdict (the default of --wait), or the end.")
+    WaitFor | None,
+    typer.Option("--wait", "-w", help="Wait for the `verdict` (also without a value), or for the `end` of the plan."),
 ]
 Timeout = Annotated[
     str | None,
@@ -181,7 +182,8 @@ def submit(
 
     [b]planner submit --from-sarif ruff.sarif --roadmap ROADMAP.md --inbox inbox/ -f src/a.py[/b]
 
-    --holdout names a folder or an archive in the --holdout DIR of controllers, or its digest. Its tests judge the plan.
+    --holdout takes the path or the digest of a folder or archive of tests, which judge the plan. Controllers have the
+    same tests in their own --holdout DIR.
 
     A repair leaves out tests that failed long before; --test names the tests of the report to repair. Files may be
     globs. Options override the fields of FILE. Exit code 1 if the goal is REJECTED.

@@ -25,14 +25,14 @@ from worker.cli.console import (
     refused,
     say_json,
 )
-from worker.cli.target import Owner, find
+from worker.cli.target import PLAN_HELP, Owner, find
 from worker.host.terminal import line
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
     from tasks.record.chain import Anchor, Finding
 
-LOG_HELP = "A plan (its id, its beginning, or a goal's id), or a file of `planner export --log`; - is stdin."
+LOG_HELP = f"{PLAN_HELP[:-1]}; or a file of `planner export --log`. - is stdin."
 MAX_KEY_BYTES = 64 * 1024  # and of a signature
 OWN, HEAD, SIGNATURE = "plan", "head", "signature"  # origins of an anchor
 

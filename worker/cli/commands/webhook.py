@@ -38,7 +38,7 @@ File = Annotated[Path | None, typer.Option("--file", "-f", help="Instead of PLAN
 @app.command()
 @command
 def check(file: File = None, as_json: Json = False) -> None:
-    """Check the file of webhooks and all files that it names: a sentence for each mistake, exit code 1.
+    """Check the file of webhooks and all files that it names. Each mistake gets a sentence; the exit code is then 1.
 
     [b]planner webhook check --file webhooks.toml[/b]
 

@@ -258,7 +258,7 @@ def _absent(key: Any) -> str:
 
 
 def join_all(command: Command) -> Callable[[Sequence[Any]], Any]:
-    """Return the function that makes one reply of those of all servers that are there."""
+    """Return the function that joins the replies of all servers into one; it ignores servers that are away."""
     join = JOINED.get(command[0], operator.itemgetter(0))
     if command[:2] == ("FUNCTION", "LIST"):
         join = partial(min, key=len)  # one that lacks some is to get all
