@@ -69,7 +69,7 @@ CHEATS = (
         PYTEST,
         _calc(f"import atexit\nimport os\n\natexit.register(os._exit, 0)\n\n\n{_WRONG}"),
         category="NO_PROOF",
-        word="1 tests failed",
+        word="1 failed tests",
     ),
     Cheat(
         "exits-when-it-is-called",
@@ -174,7 +174,7 @@ CHEATS = (
         PYTEST,
         {"conftest.py": _HOOK},
         category="NO_PROOF",
-        word="1 tests failed",
+        word="1 failed tests",
     ),
     Cheat(
         "sets-the-exit-status",
@@ -182,7 +182,7 @@ CHEATS = (
         PYTEST,
         {"conftest.py": _STATUS},
         category="NO_PROOF",
-        word="1 tests failed",
+        word="1 failed tests",
     ),
     Cheat("replaces-the-call-of-tests", K.OVERRIDES, PYTEST, {"conftest.py": _GONE}, category="INTEGRITY"),
     Cheat(
