@@ -1,4 +1,4 @@
-"""A controller that does one step, as docs/writing-a-controller.md says, with redis-py alone."""
+"""A controller that does one step, as docs/writing-a-controller.md describes, with redis-py alone."""
 
 import json
 import sys

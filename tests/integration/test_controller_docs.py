@@ -1,4 +1,4 @@
-"""The loops of docs/writing-a-controller.md run as they are printed there."""
+"""The loops of docs/controller-loops.md run as they are printed there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NEEDS = {"js": needs("node", "npm:ioredis"), "sh": needs("redis-cli")}
 def printed(language: str) -> str:
     """Return the last block of `language`: the loop."""
     block = re.compile(rf"^```{language}\n(.*?)^```", re.DOTALL | re.MULTILINE)
-    return str(block.findall((ROOT / "docs/writing-a-controller.md").read_text())[-1])
+    return str(block.findall((ROOT / "docs/controller-loops.md").read_text())[-1])
 
 
 def hasty(loop: str) -> str:
