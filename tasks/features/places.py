@@ -7,58 +7,52 @@ without places.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from schemas import codec
-from schemas.base import FailureCategory, Mode
+from schemas.base import FailureCategory, GoalKind, Mode
 from schemas.base import StepState as S
-from schemas.kinds.places import LINES, PLACES_SCHEMA
+from schemas.kinds.places import PLACES_SCHEMA
 from schemas.step import MAX_FOCUS, Place, PlannedStep, PreviousFailure, fields_of
 from tasks.base.errors import EVERY_STEP, NeedsSteps
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy import expansion
 from tasks.policy.giving_files import goal_of
 from tasks.policy.insertion import waiting_for
 from tasks.policy.pipeline import AFTER_END, INPUT, JUDGES, Feature, Judgement, always
 from tasks.rules.permission import Allowlist, is_permitted
 from tasks.strategies.drafting.scope import MAX_BYTES
-from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED
-from tasks.text.json_in_prose import as_text, find_object
-from tasks.text.paths import clean
+from tasks.text.places import NOTHING_NAMED, places_in
 
-NOTHING_NAMED = (
-    "No file of the answer is one that the goal allows: name the places to change, as the schema of the input has it."
-)
 ANSWERED = "{} names it."
-MAX_READ = 16_384  # characters of an answer in prose
-MAX_WHY = 200
 MOST_READ = 128  # steps of a plan that is read whole for an answer
 WAITING = frozenset({S.PENDING.value, S.BLOCKED.value})
 
-_PLACE = re.compile(rf"(?P<path>[\w@+()\[\]-]*[./][\w./@+()\[\]-]*\w)(?::(?P<lines>{LINES}))?")
-_LINES = re.compile(LINES)
 
-
-def input_for(_: UnitOfWork, __: Step) -> Mapping[str, Any]:
-    """Return the schema of the answer."""
-    return {"schema": PLACES_SCHEMA}
+def input_for(unit: UnitOfWork, step: Step) -> Mapping[str, Any]:
+    """Return the schema of the answer, in addition to the input of the plan's strategy."""
+    return {**(expansion.input_for(unit, step) or {}), "schema": PLACES_SCHEMA}
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     """Ask a step again if its answer names no place."""
     step = seen.step
-    if seen.failure or seen.handed_back or _found(unit, seen):
+    if seen.failure or seen.handed_back or seen.previous.get("category") == FailureCategory.OUTPUT_REFUSED:
         return False
-    if seen.previous.get("category") == FailureCategory.OUTPUT_REFUSED:
+    if unit.plan.head.kind == GoalKind.TASK.value:
+        why = None if _found(unit, seen) else NOTHING_NAMED
+    else:
+        why = expansion.refusal(unit, seen)
+    if why is None:
         return False
     unit.inputs.append(["no place", step.step_id, step.status.attempt])
-    refused = PreviousFailure(category=FailureCategory.OUTPUT_REFUSED.value, suggestion=NOTHING_NAMED)
+    refused = PreviousFailure(category=FailureCategory.OUTPUT_REFUSED.value, suggestion=why)
     step.status.previous = refused.model_dump()
-    unit.move_step(step, S.ACTIVE.value, "retried", NOTHING_NAMED)
+    unit.move_step(step, S.ACTIVE.value, "retried", why)
     unit.make_ready(step)
     return True
 
@@ -100,28 +94,8 @@ def _found(unit: UnitOfWork, seen: Judgement) -> list[Place]:
     kept = goal_of(unit).get("allowed")
     allowed = Allowlist.of(kept, JUDGED) if kept else None
     why = ANSWERED.format(seen.step.step_id)
-    found = (Place(path=path, lines=lines, why=said or why) for path, lines, said in _named(seen.outcome.output))
+    found = (Place(path=path, lines=lines, why=said or why) for path, lines, said in places_in(seen.outcome.output))
     return [place for place in found if allowed is None or place.path in allowed]
-
-
-def _named(output: Any) -> Iterator[tuple[str, str | None, str]]:
-    """Yield the path, the lines and the reason of each place in an answer."""
-    try:
-        value = find_object(output, ("files",))
-    except ValueError:
-        value = None
-    listed = value.get("files") if isinstance(value, dict) else None
-    if not isinstance(listed, list):
-        for line in as_text(output)[:MAX_READ].splitlines():
-            for hit in _PLACE.finditer(line):
-                yield clean(hit["path"]), hit["lines"], fit(line.strip(), MAX_WHY)
-        return
-    for entry in listed:
-        said = entry if isinstance(entry, dict) else {"path": entry}
-        if isinstance(path := said.get("path"), str):
-            lines, why = str(said.get("lines") or ""), said.get("why")
-            known = lines if _LINES.fullmatch(lines) else None
-            yield clean(path), known, fit(why, MAX_WHY) if isinstance(why, str) else ""
 
 
 def _fitting(step: PlannedStep, places: tuple[Place, ...]) -> tuple[Place, ...]:

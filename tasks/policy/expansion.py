@@ -123,15 +123,22 @@ def _touched(step: Step, said: Outcome | None) -> tuple[str, ...]:
 
 def refuse(unit: UnitOfWork, seen: Judgement) -> Failure | None:
     """Return the failure of a success whose answer the strategy cannot use; None if it can."""
-    step, outcome = seen.step, seen.outcome
-    if not unit.strategy_state or step.facts["inserted_by"] or judges_by_holdout(step.facts):
+    step = seen.step
+    why = None if step.facts["finds_places"] else refusal(unit, seen)
+    if why is None:
+        return None
+    unit.inputs.append(["output refused", step.step_id, step.status.attempt, why])
+    return PreviousFailure(category=FailureCategory.OUTPUT_REFUSED.value, suggestion=why).model_dump()
+
+
+def refusal(unit: UnitOfWork, seen: Judgement) -> str | None:
+    """Return why the strategy cannot use the answer of a step; None if it can, or if the step is not its own."""
+    facts = seen.step.facts
+    if not unit.strategy_state or facts["inserted_by"] or judges_by_holdout(facts):
         return None
     strategy, live, _ = _strategy(unit)
-    why = strategy.refusal(live, step.facts, outcome.output)
-    if why is None or isinstance(why, Blocked):
-        return None
-    unit.inputs.append(["output refused", step.step_id, step.status.attempt, fit_evidence(why)])
-    return PreviousFailure(category=FailureCategory.OUTPUT_REFUSED.value, suggestion=fit_evidence(why)).model_dump()
+    why = strategy.refusal(live, facts, seen.outcome.output)
+    return None if why is None or isinstance(why, Blocked) else fit_evidence(why)
 
 
 def block(unit: UnitOfWork, seen: Judgement) -> bool:

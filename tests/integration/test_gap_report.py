@@ -144,14 +144,22 @@ def test_what_an_exploration_finds_is_patched_and_verified(fleet: Fleet, planner
     assert fleet.specs[1]["context"]["previous_failure"]["category"] == "OUTPUT_REFUSED"
 
 
-def test_an_exploration_that_finds_nothing_halts_the_plan(fleet: Fleet) -> None:
+def test_an_exploration_that_finds_nothing_twice_leaves_all_files_to_the_patch(fleet: Fleet) -> None:
+    def says(spec: Mapping[str, Any]) -> dict[str, Any]:
+        if spec["step_id"] == "explore-scope":
+            return {"output": {"files": ["elsewhere.py"]}}
+        return {**succeeds(spec), "touched_files": spec["allowed_files"][:1]}
+
     _, plan_id = fleet.submit(a_goal(a_gap("Make it nice"), allowed=FILES))
 
-    view = fleet.work(plan_id, lambda _: {"output": {"files": ["elsewhere.py"]}})
+    view = fleet.work(plan_id, says)
 
-    assert view.halt is not None
-    assert (view.state, view.halt.rule) == ("HALTED", "plan_unfit")
-    assert [error["code"] for error in view.halt.evidence["errors"]] == ["no_allowed_files"]
+    assert view.state == "COMPLETED"
+    assert [(step.step_id, step.attempt, [*step.allowed_files]) for step in view.steps] == [
+        ("explore-scope", 2, []),
+        ("action-1", 1, FILES),
+        ("verify", 1, []),
+    ]
 
 
 def test_an_iteration_whose_verification_fails_for_good_is_not_completed(fleet: Fleet) -> None:

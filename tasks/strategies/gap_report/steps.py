@@ -11,7 +11,7 @@ from itertools import islice
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.kinds.gap_report import ActionType, PlannedAction
-from schemas.step import ControllerTaskSpec, JudgedBy, PlannedStep, VerifyTool
+from schemas.step import MAX_LITERAL, ControllerTaskSpec, JudgedBy, PlannedStep, VerifyTool
 from tasks.rules.judging import base_judges, suite_of
 from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_raise, is_below
 from tasks.strategies.drafting.pieces import cut, join_pieces
@@ -30,7 +30,7 @@ from tasks.strategies.gap_report.verification import (
 from tasks.text.fields import MAX_INTENT, MAX_TITLE, fit
 from tasks.toolchain.catalogue import render
 from tasks.toolchain.contract import ToolCategory
-from tasks.toolchain.files import Role, files_of, may_be_of_tests
+from tasks.toolchain.files import Role, chunks, files_of, may_be_of_tests
 
 EXPLORE_ID = "explore-scope"
 VERIFY_ID = "verify"
@@ -41,14 +41,10 @@ UNVERIFIED = Verification()
 
 _ASKED_AGAIN = (
     "Patching {} did not help; input.failure has what failed last. Find the cause: read the tests, and what they run, "
-    'as far as it goes. Answer {{"files": [], "notes": ""}}: the paths of the files at fault, also of those that may '
-    "not change, and what is wrong there."
+    "as far as it goes. Name the files at fault, also those that may not change, and what is wrong there."
 )
 _DOES = {ActionType.CREATE: "Create", ActionType.MODIFY: "Change", ActionType.DELETE: "Delete"}
-_ASKED = (
-    "Find out which of the files that may change must change, and answer "
-    '{"files": [], "notes": ""}: their paths, as few as will do, and what to do there.'
-)
+_ASKED = "Find out which of the files that may change must change. Name as few as will do, and the change in each."
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +169,8 @@ def explore_step(iteration: Iteration) -> PlannedStep:
     asked = _ASKED_AGAIN.format(fit(", ".join(tried), MAX_TRIED)) if tried else _ASKED
     intent = f"{asked} {_about(iteration, iteration.plan.actions[0].description)}"
     step = _step(iteration, EXPLORE_ID, "Find the files to change", intent, StepType.EXPLORE)
-    return step.model_copy(update={"success_criteria": "The files to change are named.", "keeps_answer": True})
+    named = "The files to change are named."
+    return step.model_copy(update={"success_criteria": named, "keeps_answer": True, "finds_places": True})
 
 
 def lacks_verification(steps: Sequence[PlannedStep]) -> bool:
@@ -184,14 +181,29 @@ def lacks_verification(steps: Sequence[PlannedStep]) -> bool:
 def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]:
     """Yield the parts of an action that the risk of its files allows, riskier ones first."""
     if not action.target_files:  # the step chooses among all files that may change
-        if iteration.allowed:
-            yield PatchPiece(action, iteration.allowed, _level(iteration.allowed, ActionType.MODIFY, iteration))
+        yield from _pieces_of_all(action, iteration)
         return
     files = tuple(path for path in iteration.allowed if path in action.target_files)
     if files and is_about_tests(iteration) and (together := _in_one_step(files, action, iteration)):
         yield together
         return
     parts = tuple(cut(files, lambda path: _level((path,), action.action_type, iteration)))
+    for number, (part, level) in enumerate(parts, 1):
+        yield PatchPiece(action, part, level, f" ({number} of {len(parts)})" if len(parts) > 1 else "")
+
+
+def _pieces_of_all(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]:
+    """Yield the permission to change any file; by level, riskier files first, if no answer named the likely ones."""
+    if not must_explore(iteration):
+        if iteration.allowed:
+            yield PatchPiece(action, iteration.allowed, _level(iteration.allowed, ActionType.MODIFY, iteration))
+        return
+    levels = {path: _level((path,), ActionType.MODIFY, iteration) for path in iteration.allowed}
+    parts = [
+        (part, level)
+        for level in reversed(tuple(RISK))
+        for part in chunks(tuple(path for path in levels if levels[path] is level), MAX_LITERAL)
+    ]
     for number, (part, level) in enumerate(parts, 1):
         yield PatchPiece(action, part, level, f" ({number} of {len(parts)})" if len(parts) > 1 else "")
 

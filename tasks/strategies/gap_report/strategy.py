@@ -1,7 +1,7 @@
 """The six functions of a gap report, in the order of its life.
 
-An iteration with unknown files begins with a step that explores. Its answer is `{"files": [...]}`, and only files that
-the goal allows count. If none is left, the plan halts.
+An iteration with unknown files begins with a step that explores. Its answer names places, and only files that the goal
+allows count. If none is left, the step is asked again. Then a patch may change all files that the goal allows.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from typing import Any
 
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
@@ -61,8 +59,9 @@ from tasks.strategies.gap_report.steps import (
 )
 from tasks.strategies.gap_report.verification import aim_tests
 from tasks.text.fields import fit
-from tasks.text.paths import clean, is_glob
+from tasks.text.paths import is_glob
 from tasks.text.patterns import MAX_GLOB_WORK
+from tasks.text.places import NOTHING_NAMED, listed_in, places_in
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.files import Role, files_of
 
@@ -128,34 +127,33 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
     return material
 
 
-def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:  # noqa: ARG001 (the protocol's)
-    """Refuse an answer of another shape."""
-    if facts.get("step_id") != EXPLORE_ID or _files_of(output) is not None:
+def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
+    """Refuse an answer without a file that may change; a look for the cause may list others."""
+    if facts.get("step_id") != EXPLORE_ID or _found(live, output) or (state_of(live).tried and listed_in(output)):
         return None
-    return 'The output must be {"files": [...]}: the paths of the files to change.'
+    return NOTHING_NAMED
 
 
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
-    """Patch the files that were found; a skipped exploration leaves all allowed files."""
+    """Patch the files that were found; a step that names none, or is skipped, leaves all allowed files."""
     if end.step_id != EXPLORE_ID:
         return note_failure(live, end) or _within_limits(live, repair_findings(live, end, catalogue))
     if end.state not in {"DONE", "SKIPPED"} or live.document is None:
         return None
-    allowed = free_files(live)
-    found = _files_of(end.output) if end.state == "DONE" else list(allowed)
-    wanted = {clean(path) for path in found or ()}
-    files = tuple(path for path in allowed if path in wanted)
-    if not files:
-        named = f": {fit(', '.join(sorted(wanted)), 200)}" if wanted else ""
-        return _unfit(live, "no_allowed_files", f"None of the files that were found may be changed{named}.")
-    if len(files) > MAX_TARGETS:
-        return _unfit(live, "too_many_files", f"{len(files)} files are too many for one iteration.")
     plan, state = IterationPlan.model_validate(live.document), state_of(live)
-    target = {"target_files": files, "action_type": ActionType.MODIFY}
+    found = _found(live, end.output) if end.state == "DONE" else ()
+    if not found and state.tried:
+        named = ", ".join(sorted({path for path, *_ in places_in(end.output)} if listed_in(end.output) else ()))
+        about = f": {fit(named, 200)}" if named else ""
+        return _unfit(live, "no_allowed_files", f"None of the files that were found may be changed{about}.")
+    if len(found) > MAX_TARGETS:
+        return _unfit(live, "too_many_files", f"{len(found)} files are too many for one iteration.")
+    files = found or free_files(live)
+    target = {"target_files": found, "action_type": ActionType.MODIFY}
     actions = tuple(
         each if each.target_files and not state.tried else each.model_copy(update=target) for each in plan.actions
     )
-    risk = estimate_risk(actions, (), failed=state.failed)
+    risk = estimate_risk(actions, files, failed=state.failed)
     plan = plan.model_copy(update={"actions": actions, "estimated_risk": risk})
     told = (EXPLORE_ID,) if end.state == "DONE" else ()
     made = make_steps(Iteration(plan, project_in(live, files, catalogue), files, state))
@@ -164,7 +162,7 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
         return _unfit(live, errors[0].code, errors[0].message)
     if len(steps) > MAX_EXPANSION:
         return _unfit(live, "too_many_files", f"{len(files)} files are too many for one iteration.")
-    why = f"{len(files)} {'file' if len(files) == 1 else 'files'} to change."
+    why = f"{len(files)} {'file' if len(files) == 1 else 'files'} {'to' if found else 'may'} change."
     kept = state.model_copy(update={"checking": state.checking + 1}).model_dump(mode="json") if state.checking else {}
     return Expansion(kept, plan.model_dump(mode="json"), why, steps)
 
@@ -303,16 +301,7 @@ def _unfit(live: LivePlan, code: str, message: str) -> Expansion:
     return Expansion(live.state, live.document, message, halt=("plan_unfit", message, {"errors": [error]}))
 
 
-class _FilesAnswer(BaseModel):
-    """The answer of an EXPLORE step."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-    files: Annotated[list[Annotated[str, StringConstraints(min_length=1, max_length=512)]], Field(max_length=10_000)]
-
-
-def _files_of(output: Any) -> list[str] | None:
-    try:
-        return _FilesAnswer.model_validate(output).files
-    except ValidationError:
-        return None
+def _found(live: LivePlan, output: Any) -> tuple[str, ...]:
+    """Return the files that an answer names and that may change."""
+    named = {path for path, *_ in places_in(output)}
+    return tuple(path for path in free_files(live) if path in named)

@@ -7,18 +7,28 @@ from typing import Any
 import pytest
 
 from schemas import codec
+from schemas.base import RiskLevel
 from schemas.goal import Goal
+from schemas.kinds.places import PLACES_SCHEMA
+from tasks.rules.risk import RISK
 from tasks.rules.strategy import End, Expansion, LivePlan
 from tasks.rules.validation import validate
 from tasks.strategies import gap_report
 from tasks.toolchain.catalogue import CATALOGUE
+from tests.corpus.goals import scene
+from tests.corpus.play import Player
 from tests.support.kinds.gap_report import NOW, a_gap, a_goal, document, drafted, growing, planned
+from tests.support.plans import a_report
 
 FILES = [f"src/m{number}.py" for number in range(8)]
 
 
 def wide(files: list[str] = FILES, **more: Any) -> Goal:
     return a_goal(a_gap("Make it nice"), allowed=files, files=files, **more)
+
+
+def playing(goal: Goal) -> Player:
+    return Player(scene(goal.model_dump(mode="json", exclude_unset=True)))
 
 
 def unfolded(output: Any, goal: Goal | None = None, state: str = "DONE") -> Expansion:
@@ -70,20 +80,31 @@ def test_the_document_and_its_risk_follow() -> None:
     assert (unfolded({"files": ["domain/a.py"]}, goal).document or {})["estimated_risk"] == "high"
 
 
-@pytest.mark.parametrize("found", [[], ["elsewhere.py"], ["src/*.py"], ["src/m1.py/../../x"]])
-def test_where_nothing_is_left_the_plan_halts(found: list[str]) -> None:
-    made = unfolded({"files": found})
+@pytest.mark.parametrize(
+    "output", [{"files": []}, {"files": ["elsewhere.py"]}, {"files": ["src/*.py"]}, {"files": ["src/m1.py/../../x"]}]
+)
+def test_if_no_file_is_named_all_may_change_in_one_step(output: Any) -> None:
+    made = unfolded(output)
 
-    assert made.steps == ()
-    assert made.halt is not None
-    assert made.halt[0] == "plan_unfit"
-    assert [error["code"] for error in made.halt[2]["errors"]] == ["no_allowed_files"]
+    assert [(step.step_id, list(step.allowed_files)) for step in made.steps] == [("action-1", FILES), ("verify", [])]
+    assert (made.halt, made.why) == (None, "8 files may change.")
+
+
+def test_riskier_files_are_apart_if_no_file_is_named() -> None:
+    domain = [f"domain/d{number}.py" for number in range(3)]
+
+    made = unfolded({"files": []}, wide([*FILES, *domain]))
+
+    assert [(step.title, step.risk_level.value, list(step.allowed_files)) for step in made.steps[:-1]] == [
+        ("Do: Make it nice (1 of 2)", "HIGH", domain),
+        ("Do: Make it nice (2 of 2)", "MED", FILES),
+    ]
 
 
 def test_protected_files_are_not_among_what_was_found() -> None:
     goal = wide([*FILES, "seed.py"], protected_paths=["src/m1.py"])
 
-    assert unfolded({"files": ["seed.py", "src/m1.py"]}, goal).halt is not None
+    assert unfolded({"files": ["seed.py", "src/m1.py"]}, goal).steps[0].allowed_files == (FILES[0], *FILES[2:])
     assert unfolded({"files": ["seed.py", "src/m2.py"]}, goal).steps[0].allowed_files == ("src/m2.py",)
 
 
@@ -91,6 +112,19 @@ def test_an_exploration_that_an_operator_skipped_leaves_all_that_is_allowed() ->
     made = unfolded(None, state="SKIPPED")
 
     assert [path for step in made.steps for path in step.allowed_files] == FILES
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"files": [{"path": "src/m2.py", "lines": "3-9", "why": "the sum"}], "summary": "It adds wrongly."},
+        'I looked. {"files": ["src/m2.py"]} is what I would change.',
+        "The sum in `src/m2.py:3` is wrong.",
+        ["src/m2.py"],
+    ],
+)
+def test_places_are_read_as_json_and_out_of_prose(output: Any) -> None:
+    assert unfolded(output).steps[0].allowed_files == ("src/m2.py",)
 
 
 def test_more_than_a_plan_may_have_halts_it() -> None:
@@ -113,35 +147,39 @@ def test_a_gap_that_failed_before_stays_at_high_risk() -> None:
 
 
 @pytest.mark.parametrize(
-    "output",
-    [
-        None,
-        "src/m1.py",
-        [],
-        ["src/m1.py"],
-        {},
-        {"files": "src/m1.py"},
-        {"files": [1]},
-        {"files": [""]},
-        {"files": [[]]},
-    ],
+    "output", [None, "no idea", [], {}, {"files": []}, {"files": [1]}, {"files": [[]]}, "docs/a.md"]
 )
-def test_an_answer_of_another_shape_is_refused_and_harms_nobody(output: Any) -> None:
+def test_one_that_names_no_file_is_asked_once_more_and_then_the_plan_goes_on(output: Any) -> None:
+    plan = playing(wide(limits={"consecutive_failures": 1}))
+
+    plan.report(a_report("explore-scope", touched_files=[], output=output))
+
+    assert ([*plan.active], plan.active["explore-scope"].attempt) == (["explore-scope"], 2)
+    assert "name the places to change" in plan.specs[-1]["context"]["previous_failure"]["suggestion"]
+    assert (plan.specs[-1]["input"]["files"], plan.specs[-1]["input"]["schema"]) == (FILES, PLACES_SCHEMA)
+    assert (plan.steps["explore-scope"].failures, plan.record.spent["failing_outcomes"]) == (0, 0)
+    plan.report(a_report("explore-scope", 2, touched_files=[], output=output))
+    assert (plan.state, plan.specs[-1]["step_id"], plan.specs[-1]["allowed_files"]) == ("EXECUTING", "action-1", FILES)
+    assert plan.specs[-1]["limits"]["max_files"] == RISK[RiskLevel.MED].max_files
+    plan.report(a_report("action-1", touched_files=["src/m1.py"]))
+    plan.report(a_report("verify", touched_files=[]))
+    assert plan.state == "COMPLETED"
+
+
+def test_the_second_answer_counts_as_the_first_would_have() -> None:
+    plan = playing(wide())
+
+    plan.report(a_report("explore-scope", touched_files=[], output="no idea"))
+    plan.report(a_report("explore-scope", 2, touched_files=[], output={"files": ["src/m1.py"]}))
+
+    assert plan.specs[-1]["allowed_files"] == ["src/m1.py"]
+
+
+def test_the_answers_of_other_steps_are_not_refused() -> None:
     goal = wide()
-    draft = drafted(goal)
-    facts = draft.steps[0].model_dump(mode="json")
+    facts = drafted(goal).steps[0].model_dump(mode="json")
 
-    assert '"files"' in (gap_report.refusal(growing(goal, draft), facts, output) or "")
-    assert unfolded(output).halt is not None
-
-
-def test_a_good_answer_and_the_answers_of_other_steps_are_not_refused() -> None:
-    goal = wide()
-    draft = drafted(goal)
-    facts = draft.steps[0].model_dump(mode="json")
-
-    assert gap_report.refusal(growing(goal, draft), facts, {"files": []}) is None
-    assert gap_report.refusal(growing(goal, draft), facts | {"step_id": "action-1"}, None) is None
+    assert gap_report.refusal(growing(goal, drafted(goal)), facts | {"step_id": "action-1"}, None) is None
 
 
 @pytest.mark.parametrize(

@@ -145,9 +145,20 @@ def test_three_failures_in_a_row_have_the_cause_looked_for_once_and_a_fourth_one
 
     failing(plan, "action-1", 3)
 
-    assert (plan.state, plan.record.counters.consecutive) == ("EXECUTING", 3)
+    assert (plan.state, plan.record.counters.consecutive, [*plan.active]) == ("EXECUTING", 3, ["explore-scope"])
+    fail_and_rest(plan, "explore-scope", "UNKNOWN")
+    assert (plan.state, plan.halt["rule"]) == ("HALTED", "consecutive_failures")
+
+
+def test_a_look_for_the_cause_that_names_nothing_twice_ends_the_plan() -> None:
+    plan = playing(a_failing_test())
+    failing(plan, "action-1")
+
     plan.report(a_report("explore-scope", touched_files=[], output="I do not know."))
-    assert (plan.state, plan.halt["rule"], plan.halt["evidence"]["value"]) == ("HALTED", "consecutive_failures", 3)
+    assert plan.active["explore-scope"].attempt == 2
+    plan.report(a_report("explore-scope", 2, touched_files=[], output="I do not know."))
+    assert (plan.state, plan.halt["rule"]) == ("HALTED", "plan_unfit")
+    assert plan.halt["reason"].endswith("None of the files that were found may be changed.")
 
 
 def test_a_cause_that_is_found_ends_a_row_of_failures() -> None:
