@@ -22,7 +22,7 @@ from schemas.step import ROOT, PlannedStep, VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.text.folders import all_inner, inner, is_folder
 from tasks.text.paths import clean
-from tasks.toolchain.contract import MANY, Contract, Part, Reading, fits, operand
+from tasks.toolchain.contract import FILE_OF_TEST, MANY, Contract, Part, Reading, fits, operand
 from tasks.toolchain.files import Role, role_of
 from tasks.toolchain.languages import RECIPES, TOOLS, suffixes_of
 
@@ -157,9 +157,13 @@ class Catalogue:
         way. Tests in files outside of the tool's folder are left out, too.
         """
         contract, reading = self._read(tool.argv)
-        seen = (each for test in tests if (each := _seen_from(test, tool.cwd, contract)))
+        seen = [each for test in tests if (each := _seen_from(test, tool.cwd, contract))]
+        titles: tuple[str, ...] = ()
+        if contract.focus == FILE_OF_TEST:
+            titles = tuple(each.partition("::")[2] for each in seen)
+            seen = [each.partition("::")[0] for each in seen]
         named = tuple(dict.fromkeys(each for each in seen if contract.focus and fits(contract.focus, each)))
-        argv = contract.narrow(reading, named) or ()
+        argv = contract.narrow(reading, named, titles) or ()
         found = self.find(argv)
         return in_folder(found[0].tool(argv), tool.cwd) if found else None
 
@@ -328,9 +332,19 @@ def looks_at(tool: VerifyTool, path: str) -> bool:
 
 
 def _seen_from(test: str, folder: str, contract: Contract) -> str | None:
-    """Return a test relative to a folder; None if its file is outside. A test without a file is in every folder."""
+    """Return a test relative to a folder; None if its file is outside. A test without a file is in every folder.
+
+    The title of a test in a file follows `::`.
+    """
     file = test.partition("::")[0].partition(" > ")[0]
-    return inner(test, folder) if file.endswith(suffixes_of(contract.languages)) else test
+    if not file.endswith(suffixes_of(contract.languages)):
+        return test
+    seen = inner(test, folder)
+    return (
+        seen.replace(" > ", "::", 1)
+        if seen and contract.focus == FILE_OF_TEST and " > " in seen[: len(file) + 3]
+        else seen
+    )
 
 
 def _within(test: str, places: Sequence[str]) -> Iterator[str]:

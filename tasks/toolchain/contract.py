@@ -11,6 +11,7 @@ kind. This is a rule of safety, not of planning: it applies at once, to plans of
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache, partial
@@ -25,6 +26,10 @@ AS_RAN = tuple(range(126))  # of runners that return the exit code of their prog
 _TAKEN_FOR_MORE = ("-", "@", "+")
 _CHOSEN_OWNER = ("-p", "--package", "--all", "--workspace")
 _HAS_BRACKETS = re.compile(r"[()\[\]]")
+FILE_OF_TEST = "test_file"  # the kind of a test that is named by its file; its title is no word of a command
+MOST_OF_TITLES = 900  # characters
+_TITLE_WORD = re.compile(r"[A-Za-z0-9_]+")
+_IN_TITLE = re.compile(r"::| [>\u203a] ")
 _NEEDS_PLACE = re.compile(r"[@+]|[A-Za-z_]\w*=")
 
 
@@ -52,6 +57,7 @@ KINDS = {
     "path": rf"\.|{_PATH}",
     "test": rf"\.|{_PATH}{_NODE}",
     "test_id": rf"{_TEST_FILE}{_NODE}",
+    FILE_OF_TEST: _TEST_FILE,
     "package": rf"\.|\./\.\.\.|\./{_INNER_PATH}(?:(?<!/)/\.\.\.)?",  # in the module: others pass without testing it
     "name": r"[A-Za-z_][\w-]{0,99}",
     "environment": rf"{_HARMLESS}[A-Za-z_][\w-]{{0,99}}",
@@ -133,6 +139,8 @@ class Contract:
     focus_is_module: bool = False  # whether it takes a test as `tests.test_cart.CartTests.test_adds`
     focus_owner: str = ""  # the valued option that takes the words before the test and a space
     focus_exact: str = ""  # an option that makes positionals with brackets paths, too
+    focus_title: str = ""  # an option that takes a pattern of the titles of tests in the files
+    focus_last_title: bool = False  # whether that pattern is for a test's own title, without those of its suites
     focus_tail: tuple[str, ...] = ()  # after a focused command
     focus_most: int = 1
     pass_codes: tuple[int, ...] = (0,)
@@ -171,8 +179,11 @@ class Contract:
         """Return the verification that runs `argv` under this contract."""
         return VerifyTool(tool=self.id, argv=argv, timeout_s=self.timeout_s, pass_codes=self.pass_codes)
 
-    def narrow(self, reading: Reading, tests: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Aim an accepted command at `tests` alone; None if it takes no such tests."""
+    def narrow(self, reading: Reading, tests: tuple[str, ...], titles: Sequence[str] = ()) -> tuple[str, ...] | None:
+        """Aim an accepted command at `tests` alone; None if it takes no such tests.
+
+        `titles` are those of tests in files; with one that cannot be selected, or none, whole files run.
+        """
         if not self.focus or not 0 < len(tests) <= self.focus_most:
             return None
         options, tail = reading.options, reading.tail or self.focus_tail
@@ -186,9 +197,21 @@ class Contract:
         if self.focus_option:
             named = (self.focus_option, *map(self.focus_form.format, tests))
             return (*reading.spelling, *options, *reading.positionals, *named, *tail)
+        if self.focus_title:
+            options = tuple(word for word in options if not word.startswith(f"{self.focus_title}="))
+            options += tuple(self._by_titles(titles))
         if self.focus_exact and self.focus_exact not in options and any(map(_HAS_BRACKETS.search, tests)):
             options = (*options, self.focus_exact)
         return self.command(Reading(reading.spelling, options, tests, tail))
+
+    def _by_titles(self, titles: Sequence[str]) -> Iterator[str]:
+        """Yield the option that selects tests by the words of their titles; a title is data, and gives only words."""
+        parts = (
+            [part for part in _IN_TITLE.split(title) if part][-1 if self.focus_last_title else 0 :] for title in titles
+        )
+        found = dict.fromkeys(r"\W+".join(_TITLE_WORD.findall(" ".join(each))) for each in parts)
+        if found and all(found) and len(pattern := "|".join(found)) <= MOST_OF_TITLES:
+            yield rf"{self.focus_title}=(?:^|\W)(?:{pattern})(?:\W|$)"
 
     def command(self, reading: Reading) -> tuple[str, ...]:
         """Return the argv of a reading, with positionals after `--` if the tool accepts that.
@@ -216,6 +239,11 @@ class Contract:
             else:
                 return None
         return tuple(options), tuple(positionals)
+
+
+def titles_by(option: str) -> str:
+    """Return the form of an option that selects tests by words of their titles."""
+    return re.escape(option) + r"=\(\?:\^\|\\W\)\(\?:[A-Za-z0-9_|\\+]{1,900}\)\(\?:\\W\|\$\)"
 
 
 def _module_of(test: str) -> str:

@@ -6,6 +6,7 @@ from functools import partial
 
 from tasks.toolchain.contract import (
     AS_RAN,
+    FILE_OF_TEST,
     SILENT,
     Contract,
     Part,
@@ -15,6 +16,7 @@ from tasks.toolchain.contract import (
     scripts,
     spell,
     test_runner,
+    titles_by,
 )
 from tasks.toolchain.language import (
     TYPING,
@@ -52,8 +54,10 @@ _NO_PROGRAM = (
     *_REFUSED,
 )
 
-_test_files = partial(test_runner, positional="path", timeout_s=300)
+_test_files = partial(test_runner, positional="path", timeout_s=300, focus=FILE_OF_TEST)
 _JEST_PATHS = "--runTestsByPath"  # without it positionals are regular expressions
+_TITLES = "--testNamePattern"  # of jest and vitest
+_OWN_TITLE = "--test-name-pattern"  # of node, which matches suites by their own names, too
 _WATCHLESS = ("--watchAll=false", "--run", "--ci")
 
 _TOOLS = (
@@ -75,8 +79,10 @@ _TOOLS = (
         options=(
             "--verbose|--silent|--ci|--bail|-i|--runInBand|--no-cache|--coverage(?:=false)?|--watchAll=false",
             _JEST_PATHS,
+            titles_by(_TITLES),
         ),
         focus_exact=_JEST_PATHS,
+        focus_title=_TITLES,
         cannot_run=(*_NO_PROGRAM, "No tests found, exiting with code 1"),
         reports=True,
     ),
@@ -85,7 +91,11 @@ _TOOLS = (
         spellings=_run_by("vitest run"),
         example="npx vitest run src/auth.test.ts",
         end_of_options=False,
-        options=("--silent|--no-coverage|--coverage|--bail=1|--reporter=(?:default|verbose|dot|junit|json)",),
+        options=(
+            "--silent|--no-coverage|--coverage|--bail=1|--reporter=(?:default|verbose|dot|junit|json)",
+            titles_by(_TITLES),
+        ),
+        focus_title=_TITLES,
         cannot_run=(*_NO_PROGRAM, "No test files found"),
         reports=True,
     ),
@@ -93,6 +103,9 @@ _TOOLS = (
         id="node-test",
         spellings=("node --test",),
         example="node --test test/auth.test.js",
+        options=(titles_by(_OWN_TITLE),),
+        focus_title=_OWN_TITLE,
+        focus_last_title=True,
         cannot_run=("Could not find '",),
         reports=True,
     ),
@@ -100,7 +113,8 @@ _TOOLS = (
         id="mocha",
         spellings=_run_by("mocha"),
         example="npx mocha test/auth.test.js",
-        options=("--exit|--bail|--forbid-only|--recursive|--reporter=(?:spec|dot|min|tap|json)",),
+        options=("--exit|--bail|--forbid-only|--recursive|--reporter=(?:spec|dot|min|tap|json)", titles_by("--grep")),
+        focus_title="--grep",
         ran_codes=tuple(range(256)),  # the number of tests that failed
         cannot_run=(*_NO_PROGRAM, "No test files found"),
         reports=True,

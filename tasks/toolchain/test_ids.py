@@ -52,7 +52,17 @@ def _meant(name: str, known: Mapping[str, str]) -> Sequence[str]:
     wanted = words_of(name)
     if longer := [each for each in known if is_within(wanted, words_of(each))]:
         return longer
+    if inside := _titled(name, known):
+        return inside
     return [each for each in known if (own := words_of(each)) and wanted[-len(own) :] == own]
+
+
+def _titled(name: str, known: Mapping[str, str]) -> Sequence[str]:
+    """Return the tests of the file of `name` that have its title in suites that it does not name."""
+    file = words_of(file_of(name))
+    title = words_of(name)[len(file) :]
+    inside = (each for each in known if " > " in each and title and file and words_of(file_of(each)) == file)
+    return [each for each in inside if words_of(each)[-len(title) :] == title]
 
 
 def file_and_name(test: str) -> tuple[str, str]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas.base import RiskLevel
 from schemas.goal import ToolCall
@@ -290,6 +294,31 @@ def test_a_test_command_is_narrowed_to_well_formed_tests_only() -> None:
         ("pnpm exec mocha", ("test/basket.js",), ("pnpm", "exec", "mocha", "--", "test/basket.js")),
         ("npx ava", ("test/basket.js",), ("npx", "ava", "test/basket.js")),
         ("npx jest", ("src/a.test.js",), ("npx", "jest", "--", "src/a.test.js")),
+        (
+            "npx jest",
+            ("src/a.test.js > cart (new) > adds $two", "src/b.test.js::is open"),
+            (
+                *("npx", "jest", r"--testNamePattern=(?:^|\W)(?:cart\W+new\W+adds\W+two|is\W+open)(?:\W|$)"),
+                *("--", "src/a.test.js", "src/b.test.js"),
+            ),
+        ),
+        (
+            "npx vitest run",
+            ("src/a.test.ts > cart > adds",),
+            ("npx", "vitest", "run", r"--testNamePattern=(?:^|\W)(?:cart\W+adds)(?:\W|$)", "src/a.test.ts"),
+        ),
+        (
+            "yarn mocha --exit",
+            ("test/a.js > cart > adds",),
+            ("yarn", "mocha", "--exit", r"--grep=(?:^|\W)(?:cart\W+adds)(?:\W|$)", "--", "test/a.js"),
+        ),
+        (
+            "node --test",
+            ("test/a.test.js > cart > adds two",),
+            ("node", "--test", r"--test-name-pattern=(?:^|\W)(?:adds\W+two)(?:\W|$)", "--", "test/a.test.js"),
+        ),
+        ("npx jest", ("src/a.test.js::adds", "src/b.test.js"), ("npx", "jest", "--", "src/a.test.js", "src/b.test.js")),
+        ("npx ava", ("test/basket.js > adds",), ("npx", "ava", "test/basket.js")),
         ("npm test", ("src/a.test.js",), None),
         ("make test", ("tests/test_a.py",), None),
         ("pytest", tuple(f"tests/test_{i}.py" for i in range(21)), None),
@@ -301,6 +330,26 @@ def test_a_tool_is_narrowed_through_its_typed_place_only(
     narrowed = CATALOGUE.narrow(CATALOGUE.match(command), tests)
 
     assert (narrowed.argv if narrowed else None) == argv
+
+
+@given(title=st.text(max_size=400), runner=st.sampled_from(["npx jest", "npx vitest run", "npx mocha", "node --test"]))
+def test_a_title_gives_a_command_only_words(title: str, runner: str) -> None:
+    narrowed = CATALOGUE.narrow(CATALOGUE.match(runner), [f"test/a.test.js > {title}"])
+
+    assert narrowed is not None
+    (pattern,) = [word.partition("=")[2] for word in narrowed.argv if "attern=" in word or "grep=" in word] or [""]
+    assert set(re.sub(r"[A-Za-z0-9_]", "", pattern.replace(r"\W", ""))) <= set("(?:^|)+$")
+    assert "".join(re.findall(r"[A-Za-z0-9_]", pattern.replace(r"\W", ""))) in re.sub(r"[^A-Za-z0-9_]", "", title)
+    assert {word for word in narrowed.argv if word.startswith("-") and "=" not in word} <= {"--", "--test"}
+    again = CATALOGUE.narrow(narrowed, ["test/b.test.js"])
+    assert again is not None
+    assert not [word for word in again.argv if "=" in word]
+
+
+def test_other_patterns_of_titles_are_refused() -> None:
+    for command in ("npx jest '--testNamePattern=nothing'", "npx mocha --grep=nothing", "npx jest -t nothing"):
+        with pytest.raises(UnknownCommand):
+            CATALOGUE.match(command)
 
 
 def test_an_operator_adds_a_contract_without_changing_the_catalogue_that_was() -> None:

@@ -119,6 +119,24 @@ def test_tests_that_pass_at_the_tip_of_the_target_end_a_plan_that_would_deliver(
         assert TEST in plan.halt["evidence"]["command"]
 
 
+def test_a_run_without_the_failing_test_is_no_pass() -> None:
+    plan = running()
+    figures = {"passed": 2, "collected": 2, "named": {TEST: "absent"}}
+
+    plan.report(
+        a_report(
+            "reproduce",
+            verified_at=SHA,
+            verify=[
+                {"tool": tool, "exit_code": code, "report": "whole", "tests": figures}
+                for tool, code in codes_of(plan, tests=0, checks=0)
+            ],
+        )
+    )
+
+    assert (plan.state, plan.states["reproduce"]) == ("EXECUTING", "DONE")
+
+
 def test_one_failure_of_three_is_a_failure() -> None:
     plan = running()
 

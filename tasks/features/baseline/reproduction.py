@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 from schemas.base import StepState as S
-from schemas.outcome import AtTarget, Outcome, VerifyReceipt
+from schemas.outcome import AtTarget, Outcome, TestWord, VerifyReceipt
 from schemas.step import AtBase
 from tasks.features.baseline.excuses import AT_BASE
 from tasks.features.baseline.red_checks import name_of
@@ -25,6 +25,7 @@ from tasks.policy.pipeline import Judgement
 from tasks.text.fields import fit, flatten
 from tasks.toolchain.catalogue import catalogue_of
 from tasks.toolchain.could_not_run import why_not_run
+from tasks.toolchain.proof import unpassed
 
 DEATHS = 2  # lost controllers, before the plan goes on without a result
 MAX_TOLD = 200
@@ -119,9 +120,13 @@ def _keep_checks(
 
 
 def _passes(unit: UnitOfWork, step: Step, ran: Sequence[tuple[dict[str, Any], VerifyReceipt]]) -> bool:
-    """Return whether the failing tests ran, and passed each time."""
-    contracts, checks = catalogue_of(unit.plan.head.tools).contracts, step.facts["quick_checks"]
+    """Return whether the failing tests ran, and passed each time; reports that lack one of them show no pass."""
+    catalogue = catalogue_of(unit.plan.head.tools)
+    contracts, checks = catalogue.contracts, step.facts["quick_checks"]
     tests = [tool for tool in step.facts["verify_tools"] if tool["tool"] not in checks]
+    told = [(receipt, tuple(tool["argv"])) for tool, receipt in ran if tool["tool"] not in checks]
+    if TestWord.ABSENT in unpassed(told, catalogue).values():
+        return False
     shown = [receipt for tool, receipt in ran if tool["tool"] not in checks]
     if not tests or len(shown) < len(tests):
         return False

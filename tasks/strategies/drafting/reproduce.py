@@ -14,6 +14,7 @@ from schemas.goal import Goal
 from schemas.step import AtBase, ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import estimate
 from tasks.rules.validation import max_steps
+from tasks.strategies.drafting.focus import file_of_test
 from tasks.strategies.drafting.project import Check, Project
 from tasks.toolchain.catalogue import render
 from tasks.toolchain.classify import classify
@@ -86,7 +87,7 @@ def _is_about_loading(goal: Goal) -> bool:
     category = classify(goal.context.failure_log or "").category
     if category in (C.IMPORT_ERROR, C.COMPILATION_ERROR):
         return True
-    return any(role_of(test) is Role.TEST and "::" not in test for test in goal.context.failing_tests)
+    return any(role_of(test) is Role.TEST and file_of_test(test) == test for test in goal.context.failing_tests)
 
 
 def _free_name(taken: set[str]) -> str:
