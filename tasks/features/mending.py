@@ -13,18 +13,29 @@ from typing import Any
 
 from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.base import FailureCategory as C
+from schemas.base import StepState as S
 from schemas.goal import Goal
-from schemas.step import MAX_ANSWERS_FROM, MAX_FOCUS, ControllerTaskSpec, Place, PlannedStep, StepEstimate, VerifyTool
+from schemas.step import (
+    MAX_ANSWERS_FROM,
+    MAX_FOCUS,
+    MAX_LITERAL,
+    ControllerTaskSpec,
+    Place,
+    PlannedStep,
+    StepEstimate,
+    VerifyTool,
+)
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.blame import files_to_blame, tests_of_others
 from tasks.policy.halt_rules import timeouts_of
 from tasks.policy.narrowing import Evidence, names_file
-from tasks.policy.pipeline import LIMITS, REVISE, Feature, always
+from tasks.policy.pipeline import JUDGES, LIMITS, REVISE, Feature, Judgement, always
 from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import MEND, name_of
 from tasks.policy.quick_checks import checks_of_files
 from tasks.policy.revision import Revision, faults_of, has_room
+from tasks.policy.run_again import AGAIN, MENDS, all_red, runs_again
 from tasks.policy.sources import Source, sources_of
 from tasks.rules.permission import is_permitted
 from tasks.rules.risk import RISK, ROLLBACK, assess, is_below
@@ -36,7 +47,6 @@ from tasks.toolchain.files import Role, files_of, role_of, stem_of, subject_of
 MENDED = frozenset(
     {C.TEST_REGRESSION, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR, C.IMPORT_ERROR, C.TESTS_DIVERGE}
 )
-MENDS = "mends"  # among limits, 0: no red verification leads back to a patch
 MAX_TOOLS = 20
 RETRIES = 2
 NAMED = "The failure names it."
@@ -50,6 +60,18 @@ _MODULE = re.compile(r"\b(?:from|import|named) ['\"]?(\w[\w.]{1,200}\w)")  # Pyt
 def limits_of(_: PlanSeed, goal: Goal, __: Draft) -> Mapping[str, int]:
     """Switch the feature off for a plan whose goal sets `mend` to false."""
     return {} if goal.mend else {MENDS: 0}
+
+
+def judge(unit: UnitOfWork, seen: Judgement) -> bool:
+    """Run a verification again if its failing tests may be flaky: an agent would have nothing to repair."""
+    step = seen.step
+    if seen.failure is None or seen.handed_back:
+        return False
+    if not runs_again(unit, step, seen.failure, all_red(unit, seen.outcome)):
+        return False
+    unit.move_step(step, S.ACTIVE.value, "retried", AGAIN)
+    unit.make_ready(step)
+    return True
 
 
 def _may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
@@ -125,7 +147,7 @@ def _mend_before(
     risk = max((source.risk for source in owners), key=tuple(RISK).index)
     blamed = blamed[: RISK[risk].max_files]
     mend = _mend_of(unit, was, blamed, risk, [source.facts for source in owners], blamed)
-    mend = mend.model_copy(update={"guidance": BEFORE.format(was.step_id)})
+    mend = mend.model_copy(update={"guidance": BEFORE.format(was.step_id), "piece_of": was.piece_of})
     tools = _verification(mend, was, tests_of_others(step, evidence.tests), catalogue)
     return _verified_by(mend, tools) if tools else None
 
@@ -176,7 +198,7 @@ def _named_beside(
     risk: RiskLevel,
     files: Sequence[str],
 ) -> list[str]:
-    """Return files that the evidence names and a near step could have changed but did not, up to the risk's limit."""
+    """Return files that the evidence names and a near step could have changed but did not."""
     is_of_root = any("/" not in path for source in sources for path in source.files(tightened))
     found = dict.fromkeys(
         path
@@ -187,7 +209,7 @@ def _named_beside(
         and (tightened is None or path in tightened)
         and not is_below(risk, assess((path,)).level)
     )
-    return [*found][: max(0, RISK[risk].max_files - len(files))]
+    return [*found][: max(0, MAX_LITERAL - len(files))]
 
 
 def _files(
@@ -198,8 +220,9 @@ def _files(
 ) -> tuple[tuple[str, ...], RiskLevel] | None:
     """Choose the files that a repair may touch, and its risk: the highest of the nearest steps that patched.
 
-    Files of earlier steps come later, and only if they do not raise the risk. If there are too many, the files whose
-    names are in `subjects` are among the chosen ones; failing tests are named after these.
+    Files of earlier steps come later, and only if they do not raise the risk. All of them may change, though no more
+    at once than the risk allows. If there are too many to name, the files whose names are in `subjects` are among the
+    chosen ones; failing tests are named after these.
     """
     levels = [source.risk for source in sources if source.near and source.files(tightened)]
     if not levels:
@@ -211,7 +234,7 @@ def _files(
             for path in source.files(tightened):
                 ranks.setdefault(path, (not is_named(path), role_of(path) is Role.TEST, not source.near))
     wanted = sorted(ranks, key=lambda path: (ranks[path][0] and stem_of(path) not in subjects, *ranks[path]))
-    chosen = frozenset(wanted[: RISK[risk].max_files])
+    chosen = frozenset(wanted[:MAX_LITERAL])
     return tuple(path for path in sorted(ranks, key=ranks.__getitem__) if path in chosen), risk
 
 
@@ -232,4 +255,4 @@ def _on_test(tool: VerifyTool, test: str, catalogue: Catalogue) -> VerifyTool | 
     return catalogue.focus(tool, (test,)) or (tool if looks_at(tool, test) else None)
 
 
-FEATURE = Feature("mending", (LIMITS.row(limits_of), REVISE.row(revise)), is_idle=always)
+FEATURE = Feature("mending", (LIMITS.row(limits_of), JUDGES.row(judge), REVISE.row(revise)), is_idle=always)

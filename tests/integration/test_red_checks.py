@@ -50,6 +50,11 @@ def test_what_was_red_before_is_excused_and_the_rest_is_mended(here: Container, 
     report(redis, answer(spec, **a_red(OLD, success=True, verified_at=SHA)))
     drain(here)
 
+    spec = last(redis, "check")
+    assert (spec["attempt"], spec["context"]["previous_failure"]["failing_tests"]) == (2, [NEW])
+    report(redis, answer(spec, **a_red(OLD, NEW)))
+    drain(here)
+
     spec = last(redis, "check-mend")
     assert spec["allowed_files"] == ["src/f0.py", "src/f1.py"]
     assert spec["context"]["previous_failure"]["failing_tests"] == [NEW]

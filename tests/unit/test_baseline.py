@@ -25,6 +25,12 @@ def a_red(*tests: str, step: str = "t", code: int = 1, **said: Any) -> Any:
     return a_report(step, **{**body, "failure_evidence": evidence, **said})
 
 
+def once_more(plan: Running, *tests: str, **said: Any) -> None:
+    """Let the same tests fail in the run that comes before a repair."""
+    assert list(plan.active) == [said.get("step", "t")]
+    plan.report(a_red(*tests, error_message="again", **said))
+
+
 def a_base(*tests: str, step: str = "t-baseline", code: int = 1, **said: Any) -> Any:
     """What a baseline answers."""
     verify = [{"tool": "pytest", "exit_code": code}]
@@ -73,6 +79,7 @@ def test_what_is_left_counts_and_is_mended() -> None:
 
     plan.report(a_red(OLD, NEW))
     plan.report(a_base(OLD))
+    once_more(plan, OLD, NEW)
 
     assert list(plan.active) == ["t-mend"]
     assert (plan.steps["t"].failures, plan.record.spent["failing_outcomes"]) == (1, 1)
@@ -85,6 +92,7 @@ def test_the_second_red_is_judged_by_the_same_baseline() -> None:
     plan = running()
     plan.report(a_red(OLD, NEW))
     plan.report(a_base(OLD))
+    once_more(plan, OLD, NEW)
     plan.report(a_report("t-mend"))
 
     plan.report(a_red(OLD))
@@ -196,10 +204,12 @@ def test_a_verification_is_asked_for_no_more_once_a_baseline_has_ended_without_a
     plan = running(a_check("u", "t"))
     plan.report(a_red(OLD))
     plan.report(a_base(OLD, code=2))
+    once_more(plan, OLD)
     plan.report(a_report("t-mend"))
     plan.report(a_report("t"))
 
     plan.report(a_red(OLD, step="u"))
+    once_more(plan, OLD, step="u")
 
     assert [step for step in plan.states if "baseline" in step] == ["t-baseline"]
     assert plan.steps["u"].failures == 1
@@ -228,6 +238,7 @@ def test_nothing_is_excused_by_an_answer_that_cannot_be_relied_on(base: Any) -> 
 
     plan.report(a_red(OLD))
     plan.report(base)
+    once_more(plan, OLD)
 
     assert (plan.states["t"], list(plan.active), plan.steps["t"].failures) == ("ACTIVE", ["t-mend"], 1)
     plan.report(a_report("t-mend"))
@@ -258,6 +269,8 @@ def test_there_is_no_baseline(red: Any, more: dict[str, Any]) -> None:
     plan = running(**more)
 
     plan.report(red)
+    if not plan.steps["t"].failures:
+        once_more(plan, OLD)
 
     assert "t-baseline" not in plan.states
     assert plan.steps["t"].failures == 1

@@ -98,7 +98,7 @@ def test_where_nothing_is_quick_a_mend_is_verified_as_the_check_is() -> None:
         (
             [a_step("a", files=[f"src/{n}.py" for n in range(10)]), a_step("b"), a_check("t", "b", "a")],
             ("src/9.py",),
-            ["src/9.py", "src/b.py", *(f"src/{n}.py" for n in range(8))],  # as many as LOW allows
+            ["src/9.py", "src/b.py", *(f"src/{n}.py" for n in range(9))],  # more than LOW may change at once
         ),
     ],
 )
@@ -115,7 +115,7 @@ def test_the_files_are_of_what_was_patched_before(
         (
             [a_step("a", risk=HIGH), a_step("b"), a_step("c"), a_check("t", "a", "b", "c")],
             HIGH,
-            ["src/a.py", "src/b.py"],
+            ["src/a.py", "src/b.py", "src/c.py"],
         ),
         (
             [a_step("a", risk=HIGH), a_step("b", "a"), a_check("t", "b")],
@@ -135,6 +135,15 @@ def many(name: str, *after: str, count: int) -> PlannedStep:
     return a_step(name, *after, files=files, risk=MED, tools=(CATALOGUE.match("pytest"),))
 
 
+def crowd() -> list[PlannedStep]:
+    """Ten steps that patch five files each, after one whose file a failing test is named after."""
+    names = [f"x{number}" for number in range(10)]
+    return [a_step("a"), *(many(name, "a", count=5) for name in names), a_check("t", *names)]
+
+
+CHOSEN = [*[f"x{step}/{number}.py" for step in range(10) for number in range(5)][:49], "src/a.py"]
+
+
 @pytest.mark.parametrize(
     ("steps", "risk", "files"),
     [
@@ -151,9 +160,9 @@ def many(name: str, *after: str, count: int) -> PlannedStep:
         ),
         # Where there are too many, those are taken that a failing test is named after.
         (
-            [many("x", count=4), a_step("a", "x"), many("y", "a", count=5), a_check("t", "y")],
+            crowd(),
             MED,
-            [*(f"y/{number}.py" for number in range(4)), "src/a.py"],
+            CHOSEN,
         ),
     ],
 )
@@ -161,6 +170,13 @@ def test_a_mend_may_touch_what_tests_say_is_wrong(steps: list[PlannedStep], risk
     plan = red(*steps)
 
     assert (spec_of(plan, "t-mend")["risk_level"], files_of(plan)) == (risk, files)
+
+
+def test_a_mend_of_many_files_may_change_no_more_at_once_than_its_risk_allows() -> None:
+    plan = red(many("y", count=5), many("x", "y", count=5), a_check("t", "x"))
+
+    (spec,) = [each for each in plan.specs if each["step_id"] == "t-mend"]
+    assert (len(spec["allowed_files"]), spec["limits"]["max_files"], spec["limits"]["max_risk"]) == (10, 5, "MED")
 
 
 def test_a_test_that_was_run_alone_verifies_the_mend() -> None:
@@ -216,13 +232,13 @@ def test_a_step_that_has_ended_leaves_nothing_of_its_timeouts() -> None:
 
 
 def test_a_source_is_mended_whose_test_is_named_in_the_trace_alone() -> None:
-    plan = Running(many("x", count=4), a_step("a", "x"), many("y", "a", count=5), a_check("t", "y"))
-    for step in "xay":
+    plan = Running(*crowd())
+    while (step := next(iter(plan.active))) != "t":
         plan.report(a_report(step))
     for _ in range(2):
         fail_and_rest(plan, "t", "TEST_TIMEOUT", stack_trace_head="tests/test_a.py::test_one ")
 
-    assert files_of(plan) == [*(f"y/{number}.py" for number in range(4)), "src/a.py"]
+    assert files_of(plan) == CHOSEN
 
 
 def test_a_mend_is_pointed_to_what_the_failure_names_by_path_or_module() -> None:

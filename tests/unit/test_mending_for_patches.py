@@ -111,3 +111,18 @@ def test_a_mend_for_a_patch_is_as_risky_as_what_it_mends_and_is_approved_alike()
     steps = a_step("a", risk=RiskLevel.MED, tools=PYTEST), a_step("b", "a", tools=PYTEST)
 
     assert mend_of(failing(*steps, trace=TRACE_IN_A))["risk_level"] == "MED"
+
+
+def test_a_mend_before_a_part_of_a_change_need_not_make_the_other_parts_compile() -> None:
+    tsc = (CATALOGUE.match("npx tsc --noEmit"),)
+    parts = [a_step("a", files=["src/a.ts"], tools=tsc), a_step("b", "a", files=["src/b.ts"], tools=tsc)]
+    parts = [step.model_copy(update={"piece_of": "a"}) for step in parts]
+    plan = failing(*parts, category="TYPE_ERROR", tests=(), trace="src/a.ts(6,5): error TS2322: no number")
+    evidence = {"category": "TYPE_ERROR", "stack_trace_head": "src/b.ts(6,5): error", "affected_files": ["src/b.ts"]}
+
+    verify = [{"tool": "tsc", "exit_code": 2}]
+    plan.report(a_report("b-mend", 1, success=False, verify=verify, failure_evidence=evidence))
+    plan.rest()
+
+    assert [*plan.active] == ["b-mend"]
+    assert plan.specs[-1]["verify_tools"][0]["pass_codes"] == [0, 1, 2]

@@ -34,6 +34,7 @@ from tasks.policy.pipeline import Judgement
 from tasks.policy.plan_seed import PlanSeed
 from tasks.policy.pre_steps import BASELINE, is_baseline, make_baseline, names_baseline
 from tasks.policy.revision import has_room
+from tasks.policy.run_again import IN_HEAD, runs_again
 from tasks.rules import budget
 from tasks.rules.strategy import Draft
 from tasks.strategies.gap_report.checks import command_of_tool
@@ -47,7 +48,6 @@ from tasks.toolchain.test_ids import file_and_name
 
 AT_BASE: Mapping[str, Any] = {"at": "base"}
 GOALS_TESTS = "goal's tests"  # the note of all of them, if the plan's head has only some
-IN_HEAD = 20
 TOLERATED = "tolerate_red_tests"  # the name of the revision
 _TEST_WORD = re.compile(r"(?i)\btest|\bsuite\b|\bgreen\b")
 _RED_TEST = re.compile(r"^(?:FAILED|ERROR) ", re.MULTILINE)
@@ -227,6 +227,8 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> bool:
         halt_rules.record_success(unit, step, outcome)
         step.status.previous = None
         unit.end_step(step, S.DONE.value, "done", BASELINE)
+    elif runs_again(unit, step, failure, kept["tests"]):
+        unit.make_ready(step)
     else:
         failing.count_failure(unit, step, failure, outcome)
     return True

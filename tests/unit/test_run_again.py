@@ -1,0 +1,97 @@
+"""A verification whose failing tests may be flaky runs once more on the same tree, before an agent is paid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.step import PlannedStep
+from tests.support.plans import Running, a_check, a_report, a_step
+
+RED = "tests/test_cart.py::test_clock"
+SHA = "9f1c2d4"
+
+
+def a_plan(*steps: PlannedStep, **fields: Any) -> Running:
+    """Play a plan to its check `t`, whose patch has landed."""
+    plan = Running(*(steps or (a_step("a"), a_check("t", "a"))), **fields)
+    plan.report(a_report("a"))
+    return plan
+
+
+def fail(plan: Running, *tests: str, step: str = "t", **said: Any) -> None:
+    live = plan.active[step]
+    evidence = {"category": "TEST_REGRESSION", "top_failing_tests": tests, "stack_trace_head": "assert 1 == 2"}
+    red = {"tool": "pytest", "exit_code": 1}
+    body = {"failing_tests": tests, "failing_tests_complete": True, "touched_files": [], "verify": [red], **said}
+    plan.report(a_report(step, live.attempt, live.lease, success=False, failure_evidence=evidence, **body))
+    plan.rest()
+
+
+def test_tests_that_pass_when_run_again_need_no_agent_and_count_for_nothing() -> None:
+    plan = a_plan(consecutive_failures=1)
+
+    fail(plan, RED)
+    again = ([*plan.active], plan.active["t"].attempt, plan.record.spent["failing_outcomes"])
+    plan.report(a_report("t", 2, touched_files=[]))
+
+    assert again == (["t"], 2, 0)
+    assert plan.state == "COMPLETED"
+
+
+def test_tests_that_fail_again_are_mended() -> None:
+    plan = a_plan(identical_failures=2)
+
+    fail(plan, RED)
+    fail(plan, RED)
+
+    assert ([*plan.active], plan.record.spent["failing_outcomes"]) == (["t-mend"], 1)
+    plan.report(a_report("t-mend", touched_files=["src/a.py"]))
+    fail(plan, RED)
+    assert plan.record.spent["failing_outcomes"] == 2  # once a step
+
+
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [
+        (["tests/test_cart.py"], {}),  # the goal's own
+        ([], {"failing_tests_complete": False}),
+        ([], {"failing_tests": []}),
+        ([], {"verify": [{"tool": "pytest", "exit_code": 2}]}),
+    ],
+)
+def test_other_failures_are_mended_at_once(failing: list[str], said: dict[str, Any]) -> None:
+    plan = a_plan(failing=failing)
+
+    fail(plan, RED, **said)
+
+    assert [*plan.active] == ["t-mend"]
+
+
+def test_tests_that_a_patch_may_have_changed_are_mended_at_once() -> None:
+    plan = a_plan(a_step("a", files=["src/a.py", "tests/test_cart.py"]), a_check("t", "a"))
+
+    fail(plan, RED)
+
+    assert [*plan.active] == ["t-mend"]
+
+
+def test_tests_that_were_red_before_are_known_first() -> None:
+    plan = a_plan(base_sha=SHA)
+
+    fail(plan, RED)
+    assert [*plan.active] == ["t-baseline"]
+    plan.report(
+        a_report(
+            "t-baseline",
+            verified_at=SHA,
+            verify=[{"tool": "pytest", "exit_code": 0}],
+            failing_tests=[],
+            failing_tests_complete=True,
+        )
+    )
+
+    assert ([*plan.active], plan.record.spent["failing_outcomes"]) == (["t"], 0)
+    plan.report(a_report("t", 2, touched_files=[]))
+    assert plan.state == "COMPLETED"
