@@ -38,9 +38,10 @@ class ControllerView(Outbound):
     """A line of `planner controllers --json`: a controller, its queues, and its work.
 
     `idle_ms` is the time since its last request for work. `info` has its own facts from heartbeats, such as version,
-    host and abilities; null if it sends none. `seen_at` is the time of its last request or heartbeat. A controller that
-    is silent for twice the time between two heartbeats is `gone`. `done` and `failed` count the attempts that it
-    claimed and that ended today or yesterday (UTC). Controllers in one program share one count.
+    host and abilities; null if it sends none. An idle controller shows those of an attempt of today or yesterday.
+    `seen_at` is the time of its last request or heartbeat. A controller that is silent for twice the time between two
+    heartbeats is `gone`. `done` and `failed` count the attempts that it claimed and that ended today or yesterday
+    (UTC). Controllers in one program share one count.
     """
 
     name: str

@@ -134,7 +134,7 @@ def test_of_controllers_that_are_idle_or_unknown_it_is_said_why_nothing_is_told(
     assert "over HTTP while it has a step in hand" in " ".join(unknown.split())
     assert "idle" not in busy
     assert re.search(r"idle \d+ s", waits)
-    assert "An idle controller sends no host" in waits
+    assert "A controller without an attempt of today" in waits
 
 
 @pytest.mark.parametrize("said", [b"x" * 513, b"no JSON", b"[1]", b'"\x1b[31m"'])
@@ -144,6 +144,20 @@ def test_what_is_no_small_object_is_not_shown(here: Container, redis: Redis, sai
     assert beat(redis, spec, "ctl-1", "", said)[0] == b"continue"
     (shown,) = fleet.controllers(redis)
     assert (shown.name, shown.info) == ("ctl-1", None)
+
+
+def test_an_idle_controller_has_the_info_of_its_last_attempts(here: Container, redis: Redis, planner: Any) -> None:
+    three_steps(here, redis)
+    spec = take(redis, "ctl-1")
+    beat(redis, spec, "ctl", "", b'{"version": "1.2", "abilities": ["holdout"]}')
+    report(redis, answer(spec))
+    drain(here)
+
+    (shown,) = fleet.controllers(redis)
+
+    assert (shown.name, shown.state, shown.done) == ("ctl-1", "idle", 1)
+    assert shown.info == {"version": "1.2", "abilities": ["holdout"]}
+    assert "1.2" in planner("controllers").stdout
 
 
 def test_the_doctor_finds_a_queue_that_nobody_reads(

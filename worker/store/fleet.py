@@ -38,6 +38,7 @@ LEASE = ("attempt", "claimed", "renewed", "info", "ttl")
 RECENT_MS = 60_000  # a consumer that asked within this time is a reader; a working one asks again afterwards
 NEVER_MS = 2**62
 GONE_MS = 40_000  # twice the heartbeat interval: a controller that is silent for longer is gone
+INFO = "info"  # prefix of the field with a controller's info, next to its counts
 QUEUE = "queue:"  # prefix of a queue's field; its value counts how often it was named
 USUAL = ("default", DELIVERIES)  # queues that controllers may read before a step names them
 MOST_QUEUES = 1000  # most queues of a look
@@ -193,7 +194,7 @@ def controllers_of(client: Redis, found_streams: Sequence[Stream]) -> list[Contr
         one.info, one.gone_ms = held.info or one.info, max(one.gone_ms, held.gone_ms)
     now = now_ms(client)
     numbers = {int(key[1]) for stream in found_streams if (key := STEPS_KEY.fullmatch(stream.key))}
-    counts = _read_counts(client, map(Partition, numbers), now)
+    counts, infos = _read_work(client, map(Partition, numbers), now)
     return [
         ControllerView(
             name=name,
@@ -202,7 +203,7 @@ def controllers_of(client: Redis, found_streams: Sequence[Stream]) -> list[Contr
             queues=tuple(sorted(one.queues)),
             idle_ms=one.idle_ms if one.idle_ms < NEVER_MS else 0,
             steps=tuple(one.steps),
-            info=one.info,
+            info=one.info or infos.get(name) or infos.get(_program(name)),
             state=one.state(now),
             seen_at=rfc3339(now - silent) if (silent := one.silent_ms(now)) < NEVER_MS else None,
         )
@@ -215,26 +216,36 @@ def _count(counts: Counter[tuple[int, str]], result: int, name: str) -> int:
 
     Controllers `<name>-<number>` of one program claim under its name and share one count.
     """
+    return counts[result, name] or counts[result, _program(name)]
+
+
+def _program(name: str) -> str:
+    """Return the name under which the controllers of one program claim; empty if the name has no number."""
     program, _, number = name.rpartition("-")
-    return counts[result, name] or (counts[result, program] if number.isdigit() else 0)
+    return program if number.isdigit() else ""
 
 
-def _read_counts(client: Redis, homes: Iterable[Partition], now: int) -> Counter[tuple[int, str]]:
-    """Return the numbers of attempts that controllers finished or failed today and yesterday (UTC)."""
-    found = Counter[tuple[int, str]]()
+def _read_work(
+    client: Redis, homes: Iterable[Partition], now: int
+) -> tuple[Counter[tuple[int, str]], dict[str, dict[str, Any]]]:
+    """Return the numbers of attempts that controllers finished or failed today and yesterday (UTC), and their info."""
+    found, infos = Counter[tuple[int, str]](), dict[str, dict[str, Any]]()
     pipeline = client.pipeline(transaction=False)
     for home in homes:
         for day in (now // DAY_MS, now // DAY_MS - 1):
             pipeline.hgetall(home.worked(day))
     for counts in pipeline.execute(raise_on_error=False):
         if isinstance(counts, NoPermissionError):
-            return found
+            return found, infos
         if isinstance(counts, ResponseError):  # a key of another type has no counts
             continue
         for raw, count in counts.items():
             result, _, name = raw.decode(errors="replace").partition(" ")
-            found[int(result), name] += int(count)
-    return found
+            if result != INFO:
+                found[int(result), name] += int(count)
+            elif name not in infos and (info := _info(count)):  # today's comes before that of yesterday
+                infos[name] = info
+    return found, infos
 
 
 def _reads(consumer: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ NOBODY = (
     "No controller is known. One that waits is listed once its queue has had a step, and one that asks over HTTP while "
     "it has a step in hand. Start one: planner controller --help"
 )
-IDLE = "An idle controller sends no host, version and counts: they come with the heartbeats of its next step."
+IDLE = "A controller without an attempt of today or yesterday has no host, version and counts here."
 
 
 @command
@@ -40,8 +40,9 @@ def controllers(as_json: Json = False) -> None:
     [b]planner controllers --json | jq -r '.[] | select(.steps == []) | .name'[/b]
 
     A controller counts done and failed steps itself since its start; not every controller does. It sends its host,
-    version, abilities and counts with its heartbeats. For an idle controller the list has the time since its last
-    request. A controller appears after its queue has had a step. If it uses HTTP only, it appears while it has a step.
+    version, abilities and counts with its heartbeats. An idle controller shows those of an attempt of today or
+    yesterday, and the time since its last request. A controller appears after its queue has had a step. If it uses HTTP
+    only, it appears while it has a step.
     """
     from worker.render.tables import draw_controllers
 

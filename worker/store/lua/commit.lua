@@ -24,6 +24,7 @@ local RECALL_KEPT = 180 * 86400 -- s without such a plan
 local USED_ATTEMPTS = 50    -- the last ones of a mode on a queue, which estimates are learned from
 local CANCELLED, DONE, FAILED = '1', '2', '3' -- results of attempts that have ended (commit_parts.py)
 local MOST_WORKED = 10000    -- counts of a day: two for each controller
+local MOST_INFO = 512 -- bytes that a controller may say of itself; heartbeat.lua has the same
 local MOST_NAME = 200       -- bytes of a controller's name that is counted, as heartbeat.lua keeps them
 local WORKED_KEPT = 2 * 86400 -- s; today's and yesterday's are shown
 local USED_KEPT = 90 * 86400 -- s without such an attempt
@@ -166,20 +167,28 @@ end
 
 -- Counts an attempt for the controller that has claimed it, by the day. All of a call are written together.
 local function count_work(batch, now, lease, result)
-  local name = redis.pcall('HGET', lease, 'controller')
+  local h = redis.pcall('HMGET', lease, 'controller', 'info')
+  local name = h[1]
   if type(name) ~= 'string' or #name > MOST_NAME then return end
   local key = string.format('%sworked:%.0f', batch.prefix, math.floor(now / DAY))
   local field = result .. ' ' .. name
-  batch.worked[key] = batch.worked[key] or {}
-  batch.worked[key][field] = (batch.worked[key][field] or 0) + 1
+  local counts = batch.worked[key] or {}
+  batch.worked[key] = counts
+  counts[field] = {count = (counts[field] and counts[field].count or 0) + 1, name = name, info = h[2]}
 end
 
+-- The info of a controller is kept with its first count of a day, and with each tenth, so that an idle one has it too.
 local function keep_work(worked)
   for key, counts in pairs(worked) do
-    for field, count in pairs(counts) do
-      if redis.pcall('HINCRBY', key, field, count) == count then -- a new one; the plans are written: no error may say otherwise
+    for field, one in pairs(counts) do
+      local sum = redis.pcall('HINCRBY', key, field, one.count) -- the plans are written: no error may say otherwise
+      if sum == one.count then
         if redis.call('HLEN', key) > MOST_WORKED then redis.call('HDEL', key, field) end
         redis.call('EXPIRE', key, WORKED_KEPT)
+      end
+      if one.info and #one.info <= MOST_INFO and type(sum) == 'number' and (sum == one.count or sum % 10 < one.count)
+          and redis.call('HLEN', key) < MOST_WORKED then
+        redis.call('HSET', key, 'info ' .. one.name, one.info)
       end
     end
   end

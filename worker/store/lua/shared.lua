@@ -20,7 +20,8 @@
 -- planner:{p}:scopes             hash    "<command> <scope>" -> the command that holds; commands: how many there were
 -- planner:{p}:grants             hash    <scope> -> "<day> <tokens left> <1 if the day has no more>"
 -- planner:{p}:used:<mode>:<queue> list   the tokens of the last attempts, newest first; estimates are learned from 50
--- planner:{p}:worked:<day>       hash    "<2 done, 3 failed> <controller>" -> how many of its attempts ended so on that day
+-- planner:{p}:worked:<day>       hash    "<2 done, 3 failed> <controller>" -> how many of its attempts ended so on that day;
+--                                      "info <controller>" -> what it said of itself
 -- planner:{p}:tenants            hash    <tenant> -> how many of its plans have not ended
 -- planner:{p}:commits            hash    n:<epoch> -> how many commits there were; see worker/store/commits.py
 -- planner:{p}:outbox             stream  type, plan, at, state, head, callback: what callbacks are to tell; see callbacks.lua
