@@ -79,7 +79,7 @@ BEARER = HTTPBearer(auto_error=False, description="A key: `pk_<id>_<secret>`.")
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """The part that a caller may see: one tenant and some repositories. None and an empty tuple mean all."""
+    """The tenant and the repositories that a caller may see; None and an empty tuple mean all."""
 
     tenant: str | None = None
     repositories: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class Sight:
 
 
 class Access:
-    """A caller: its key, and so the things that it may see and do."""
+    """The caller of a request: its key or session, and the checks of what that key may see and do."""
 
     def __init__(self, key: ApiKey, client: Redis, shown: api_keys.Shown, session: str | None = None) -> None:
         self.key = key
@@ -107,7 +107,7 @@ class Access:
         return self in lasting(self._client, [self])
 
     def name_of(self, controller: str) -> str:
-        """Return the name of a controller for leases. The key's id in it keeps controllers of different keys apart."""
+        """Return a controller's name for leases. The key's id is in front, so equal names under two keys stay apart."""
         return f"{self.key.key_id}/{controller}"
 
     def demand(self, *rights: Right) -> None:
@@ -120,7 +120,10 @@ class Access:
         return self.sight.reaches(tenant, repo)
 
     def tenant_for(self, named: str | None) -> str:
-        """Return the tenant of a goal: the key's. Raises Refusal 403 if the goal names another tenant."""
+        """Return the key's tenant; without one, the `named` tenant or NO_TENANT.
+
+        Raises Refusal 403 if the key has a tenant and `named` is another one.
+        """
         if self.key.tenant is None:
             return named or NO_TENANT
         if named not in (None, self.key.tenant):
@@ -130,7 +133,7 @@ class Access:
     def admit(self, goal: Goal) -> str:
         """Return the tenant of a goal that the key may send.
 
-        Raises Refusal 403 if the goal names another tenant, or a queue or repository that the key does not have.
+        Raises Refusal 403 if the key does not permit the goal's tenant, its repository, or one of its queues.
         """
         tenant = self.tenant_for(goal.tenant if "tenant" in goal.model_fields_set else None)
         self.demand_repository(goal.context.repo)
@@ -141,7 +144,7 @@ class Access:
         return tenant
 
     def demand_queue(self, queue: str) -> None:
-        """Raise Refusal 403 if the key does not have this queue."""
+        """Raise Refusal 403 if the key does not permit this queue."""
         if queue not in self.key.queues:
             ours = ", ".join(self.key.queues)
             detail = (
@@ -150,7 +153,7 @@ class Access:
             raise Refusal("wrong_queue", detail, 403)
 
     def demand_repository(self, repo: str | None) -> None:
-        """Raise Refusal 403 if the key does not have this repository."""
+        """Raise Refusal 403 if the key does not permit this repository."""
         if self.key.repositories and repo not in self.key.repositories:
             raise Refusal("wrong_repository", f"This key is for {', '.join(self.key.repositories)} alone.", 403)
 
@@ -185,7 +188,7 @@ def caller_of(client: Redis, token: str) -> Access:
 
 
 def caller_at_hand(client: Redis, known: KnownKeys, asked: Credentials) -> Access | None:
-    """Return the caller with a known key; None if Redis has to be asked, for the key or for its rate."""
+    """Return the caller if this process knows the key; None if Redis must check the session, the key or its rate."""
     shown = None if asked.session else api_keys.read_token(asked.token)
     key = known.find(shown) if shown else None
     return Access(key, client, shown) if key and shown and not (asked.counts and key.rate) else None
@@ -194,7 +197,7 @@ def caller_at_hand(client: Redis, known: KnownKeys, asked: Credentials) -> Acces
 def callers_of(client: Redis, known: KnownKeys, requests: Sequence[Credentials]) -> list[Access | Refusal]:
     """Return the caller of each request, or its refusal, in at most three round trips to Redis for all of them.
 
-    Keys that Redis is asked for are known afterwards.
+    Afterwards `known` contains each valid key that Redis had to check.
     """
     sessions = list({each.session for each in requests if each.session})
     signed_in = dict(zip(sessions, page_sessions.find_each(client, sessions), strict=True))
@@ -219,7 +222,7 @@ def callers_of(client: Redis, known: KnownKeys, requests: Sequence[Credentials])
 
 
 def _keys_of(client: Redis, known: KnownKeys, shown: Collection[api_keys.Shown]) -> dict[api_keys.Shown, ApiKey | None]:
-    """Return the key of each of these credentials; Redis is asked only for those that are not known."""
+    """Return the key of each credential, None for a wrong one. Redis checks only credentials that `known` lacks."""
     found = {each: known.find(each) for each in shown}
     unknown = [each for each, key in found.items() if key is None]
     looked_at = known.clock()
@@ -242,7 +245,7 @@ def _shown(request: Request, given: HTTPAuthorizationCredentials | None) -> Cred
 async def _caller(
     request: Request, doors: Doors, given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]
 ) -> AsyncIterator[Access]:
-    """Yield the caller of a request, who occupies a share of the gateway until the answer has ended."""
+    """Yield the caller of a request. The request occupies a share of the gateway until its answer has ended."""
     caller: Access | None = getattr(request.state, "caller", None)  # of a write: the guard asked before it read a body
     if caller is None:
         caller = await doors.checks.find(_shown(request, given))
@@ -258,9 +261,9 @@ Caller = Annotated[Access, Depends(_caller)]
 
 
 def having(*rights: Right) -> Callable[[Access], Coroutine[None, None, Access]]:
-    """Return a FastAPI dependency: a caller whose key has one of `rights`.
+    """Return a FastAPI dependency: it returns the caller, or raises Refusal 403 if its key has none of `rights`.
 
-    It is asynchronous, because FastAPI gives each other dependency a thread.
+    The dependency is a coroutine, because FastAPI runs every other dependency in a thread.
     """
 
     async def _having(caller: Caller) -> Access:

@@ -1,7 +1,7 @@
 """Live texts for many readers: each text is made once for all of its readers, and again when it changes.
 
-A subject contains everything but the plans that its text depends on. So all readers of an equal subject may see the
-same text. Before a text is sent, the key and the session of each reader are checked again.
+A subject contains all that its text depends on, except the plans. So all readers of an equal subject may see the same
+text. Before a text is sent, the key and the session of each reader are checked again.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Subject(Protocol):
         """Equal subjects share a broadcast."""
 
     def frame(self, doors: Context) -> bytes:
-        """Return the text of this moment, as an event of a stream. Runs in a thread."""
+        """Return the current text as a server-sent event. It is called in a thread."""
 
     def pace_of(self, what: str) -> float | None:
-        """Return the minimum time in s from the last text to one after such an event; None if no text changes."""
+        """Return the least time in s between the last text and a new one after event type `what`; None if unchanged."""
 
     def is_about(self, event: Event) -> bool:
         """Return whether an event of such a type concerns a plan in the text."""
@@ -71,7 +71,7 @@ class Reader:
         self._came.set()
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """Yield texts until the caller's key ends, or the process does."""
+        """Yield each new text, and a comment after a silence, until the caller's key or the process ends."""
         while not self._is_over:
             try:
                 async with asyncio.timeout(COMMENT_S):
@@ -109,7 +109,7 @@ class Broadcasts:
     async def frames(self, subject: Subject, caller: Access) -> AsyncIterator[bytes]:
         """Yield the text of a subject, and each newer one, until the caller's key or the process ends.
 
-        Yields nothing if `demand_room` would refuse by now.
+        Yields nothing if the caller's key follows too many other subjects, as `demand_room` checks.
         """
         if not self._has_room(subject, caller):
             return
@@ -140,8 +140,8 @@ class Broadcasts:
 def rest_after(took_s: float, busy: int) -> float:
     """Return how long a subject rests, in s, after its text took `took_s` to make.
 
-    `busy` subjects make texts, wait for a turn, or rest. Each of them has the same part of the SHARE of all. So a
-    costly subject delays its own readers only.
+    All subjects together make texts for at most one part in SHARE of the time. The `busy` subjects, which make texts,
+    wait for a turn or rest, have equal parts of that. So a costly subject delays only its own readers.
     """
     return max(SHORTEST_S, (SHARE * busy - 1) * took_s)
 
@@ -175,7 +175,7 @@ class _Broadcast:
         return any(each.caller.key.key_id == key_id for each in self.readers)
 
     async def run(self) -> None:
-        """Make the text, and again after each relevant event, until no reader is left or the process ends."""
+        """Make the text, and make it again after each relevant event, until no reader is left or the process ends."""
         clock = asyncio.get_running_loop().time
         frame, made_at = b"", -NEVER
         async with self._doors.hub.subscribe(wants=self._wants) as changes:
@@ -195,7 +195,7 @@ class _Broadcast:
                 await self._wait(changes, made_at)
 
     def _wants(self, event: Event) -> bool:
-        """Note how soon an event requires a new text. Until then, events that could wait as long are not examined."""
+        """Return whether an event requires a new text sooner than planned; if so, plan for that time."""
         pace = self._subject.pace_of(event.what)
         if pace is None or pace >= self._pace or not self._subject.is_about(event):
             return False

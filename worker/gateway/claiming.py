@@ -269,9 +269,9 @@ class ClaimDesk:
             rest = self._serve(client, list(served))
 
     def _serve(self, client: Redis, served: Sequence[Waiter], *, again: bool = False) -> list[SpecEntry]:
-        """Claim the steps of callers and give them, `again` if the claim was repeated.
+        """Claim the steps for their callers, and give them. Returns the steps of callers that have left.
 
-        Returns the steps without a caller.
+        With `again`, the callers repeat an answered claim, and receive the steps that are stored under its id.
         """
         rest = self._begin_to_serve(served)
         if not again:
@@ -336,7 +336,7 @@ class ClaimDesk:
         return rest
 
     def _wait_on(self, client: Redis, waiter: Waiter) -> None:
-        """Let a caller wait again if its steps were gone before they could be claimed."""
+        """Let a caller wait again because its steps could not be claimed; a caller that leaves gets no steps."""
         if waiter.wanted.record:
             claims.call(client, [_remember(waiter, anew=True)])
         with self._change:
@@ -350,7 +350,7 @@ def _places(steps: Sequence[SpecEntry]) -> bytes:
 
 
 def _remember(waiter: Waiter, steps: Sequence[SpecEntry] = (), *, anew: bool = False) -> tuple[Any, ...]:
-    """Return the Redis call that stores who asks for a claim, or which steps the claim received."""
+    """Return the Redis call that stores who waits for a claim's id or, with `steps`, which steps the claim received."""
     seconds = REMEMBERED_S if steps else LONGEST_WAIT_S + REMEMBERED_S
     given = _places(steps) if steps else b""
     return ("FCALL", functions.CLAIM_ID, 1, waiter.wanted.record, waiter.token, seconds, given, int(anew))

@@ -74,7 +74,7 @@ class Connection(H11Protocol):
 
     @property
     def still_comes(self) -> bool:
-        """Return whether the caller still sends bytes of a request that was answered."""
+        """Return whether the caller still sends the body of a request that already has its answer."""
         return self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -114,7 +114,7 @@ class Connection(H11Protocol):
         self.refuse(status, "bad_request", TOLD.get(status, msg))
 
     def shutdown(self) -> None:
-        """End with the answer that is on its way; a refused caller has its answer already."""
+        """Close after the current answer; abort a connection that was refused, since it has its answer already."""
         if self.transport.is_closing():
             self.transport.abort()
         else:

@@ -1,4 +1,4 @@
-"""The cookie of the page's sessions: over TLS it never leaves by another way, and no neighbour of the host sets it."""
+"""The session cookie of the page. Over TLS the browser sends it only by TLS, and no neighbouring host can set it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def session_in(request: HTTPConnection) -> str | None:
 
 
 def set_session(request: HTTPConnection, response: Response, session: str, seconds: int) -> None:
-    """Have the browser show a session from now on, for so long; an empty one takes it away."""
+    """Set the session cookie in the browser for `seconds`; an empty `session` for 0 s removes the cookie."""
     is_secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
     name = SECURE if is_secure else PLAIN
     response.set_cookie(name, session, seconds, secure=is_secure, httponly=True, samesite="lax")

@@ -40,7 +40,10 @@ async def tell(scope: Scope, refusal: Refusal) -> Response:
 
 
 async def _recognize(request: Request) -> None:
-    """Look up the session of a request that reached no route, so that its page has navigation. It counts as no use."""
+    """Find the session's caller for a request without a route, so that the error page has navigation.
+
+    This look-up does not count against the rate of the key.
+    """
     session, app = session_in(request), request.scope.get("app")
     if session and app is not None and not hasattr(request.state, "caller"):
         with suppress(Refusal):

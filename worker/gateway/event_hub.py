@@ -1,7 +1,8 @@
-"""One connection of a process reads the events of all partitions, and hands them to their subscribers in the process.
+"""Reads the events of all partitions over one connection, and hands them to the subscribers in this process.
 
-A subscriber receives the events after its subscription began. A subscription buffers a bounded number of bytes. If its
-reader is too slow, it drops the buffer and delivers a Gap; other subscriptions are not affected.
+A subscriber receives every wanted event after the start of its subscription. A subscription buffers a bounded number of
+bytes. If its reader is too slow, the subscription drops its buffer and delivers a Gap; other subscriptions are not
+affected.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def everything(_: Event) -> bool:
 
 
 class Subscription:
-    """The events since the subscription began, in order, until a reader takes them."""
+    """Buffers the events since the subscription began, in order, until its reader takes them."""
 
     def __init__(self, position: Callable[[], Position], wants: Callable[[Event], bool]) -> None:
         self.start = position()  # all events of the subscription are after it
@@ -251,7 +252,7 @@ class EventHub:
             self._ending.set()
 
     def _look_or_go_on(self, client: Redis) -> Gap | None:
-        """Return a gap as `_look` does; None if a server of a cluster is away: events of the others go on."""
+        """Return a gap as `_look` does; None if a server of a cluster is away, so that other servers' events go on."""
         try:
             gap = self._look(client)
         except (NoConnection, TookTooLong) as error:
@@ -273,7 +274,7 @@ class EventHub:
         return Gap(reason, self._read) if reason else None
 
     def _begin_now(self, client: Redis) -> Position:
-        """Return the position after the last events; of the partitions of a server that is away, that of this time."""
+        """Return the position after the last stored events; the current time where a server is away."""
         now = Ends.at(int(1000 * time.time()))
         return Position(NO_EPOCH, tuple(each.last for each in ends_of(client, self._partitions, away=now)))
 

@@ -25,7 +25,7 @@ class WrongPosition(PlannerError):
 
 
 class Position(NamedTuple):
-    """The last event of each partition that was read; `epoch` identifies the data set."""
+    """The place of the last read event in each partition; `epoch` identifies the data set."""
 
     epoch: bytes
     places: tuple[Place, ...]
@@ -36,7 +36,7 @@ class Position(NamedTuple):
         return urlsafe_b64encode(body + _check(body)).rstrip(b"=").decode()
 
     def moved(self, partition: int, place: Place) -> Position:
-        """Return the position with another place in one partition."""
+        """Return a copy of the position with `place` as the place in one partition."""
         return Position(self.epoch, (*self.places[:partition], place, *self.places[partition + 1 :]))
 
 
@@ -60,13 +60,13 @@ def decode(text: str) -> Position:
 
 
 def place_of(entry: str | bytes) -> Place:
-    """Return the place of an entry's id."""
+    """Return the place of a stream entry: the two numbers in its id."""
     ms, _, number = (entry.decode() if isinstance(entry, bytes) else entry).partition("-")
     return int(ms), int(number or 0)
 
 
 def entry_of(place: Place) -> str:
-    """Return the entry's id of a place."""
+    """Return the id of the stream entry at a place."""
     return f"{place[0]}-{place[1]}"
 
 

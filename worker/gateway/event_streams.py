@@ -25,7 +25,7 @@ AROUND_BYTES = 256  # memory of an event in addition to its text
 
 @dataclass(eq=False)
 class Event:
-    """An event, and the position of a reader of all partitions after it."""
+    """An event. Its `position` is that of a reader who has read all partitions up to this event."""
 
     partition: int
     place: Place  # in its partition
@@ -51,23 +51,23 @@ class Event:
 
     @cached_property
     def goal(self) -> tuple[str, str]:
-        """The tenant and the id of its goal; empty texts if it has none."""
+        """The event's tenant and goal id; NO_TENANT and an empty text if they are missing."""
         return self.data.get("tenant") or NO_TENANT, self.data.get("goal_id") or ""
 
     @cached_property
     def frame(self) -> bytes:
-        """The event as text for readers that have read all events before it."""
+        """The event in the format of server-sent events, for readers that have read all events before it."""
         return framed(self, self.position)
 
     @property
     def verdict(self) -> str | None:
-        """The verdict on the outcome in `entry`; None if the event is not about an outcome."""
+        """The verdict on the outcome that the event names in `entry`; None if the event is not about an outcome."""
         return self.data.get("verdict", "applied") if "entry" in self.data else None
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Events are missing before the next one, for this reason."""
+    """A place where events are missing: they came before `position`, and `reason` says why they are lost."""
 
     reason: str  # cut, partitions, rolled_back, overrun
     position: Position
@@ -75,7 +75,7 @@ class Gap:
 
     @property
     def frame(self) -> bytes:
-        """The gap as text for readers."""
+        """The gap in the format of server-sent events."""
         said = codec.dumps({"reason": self.reason})
         return b"id: %b\nevent: gap\ndata: %b\n\n" % (self.position.encode().encode(), said)
 
@@ -89,7 +89,7 @@ class Ends(NamedTuple):
 
     @classmethod
     def at(cls, ms: int) -> Ends:
-        """Return the ends of a stream without events, whose next one comes at this time or later."""
+        """Return the ends of an empty stream whose next entry comes at this Unix time in ms or later."""
         return cls((ms, 0), (ms, 0), is_cut=False)
 
     @property
@@ -99,7 +99,7 @@ class Ends(NamedTuple):
         return (ms, number - 1) if number else (max(0, ms - 1), LARGEST)
 
     def lacks(self, place: Place) -> bool:
-        """Return whether events after `place` may be missing."""
+        """Return whether the stream may have lost entries that came after `place`."""
         return self.is_cut and self.start > place
 
 
@@ -115,12 +115,12 @@ class Page(NamedTuple):
 
 
 def framed(event: Event, position: Position) -> bytes:
-    """Return an event as text for a reader that is at `position` after it."""
+    """Return an event in the format of server-sent events; its id is the encoded `position`."""
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (position.encode().encode(), event.type.encode(), event.raw)
 
 
 def resume(position: Position, epoch: bytes, ends: Sequence[Ends]) -> tuple[Position, str | None]:
-    """Return the position to go on from, and the reason if events before it are missing."""
+    """Return the position to continue from, and the reason if events before it are missing, else None."""
     if len(position.places) != len(ends):
         return Position(epoch, tuple(each.last for each in ends)), "partitions"
     there = tuple(min(place, each.last) for place, each in zip(position.places, ends, strict=True))
@@ -147,7 +147,10 @@ def partitions_of(client: Redis, otherwise: int) -> int:
 
 
 def ends_of(client: Redis, partitions: int, *, away: Ends | None = None) -> list[Ends]:
-    """Return the ends of the streams of all partitions; `away` for those of a server that is away. Raises if None."""
+    """Return the ends of each partition's event stream, `away` for a partition whose server is away.
+
+    Raises NoConnection or TookTooLong for such a server if `away` is None.
+    """
     pipeline = client.pipeline(transaction=False)
     for number in range(partitions):
         pipeline.xinfo_stream(Partition(number).events)
@@ -164,7 +167,7 @@ def decoded(entries: Any) -> Iterator[tuple[Place, str, bytes]]:
 
 
 def read_page(client: Redis, partition: int, after: Place, until: Place | None, count: int) -> Page:
-    """Return the events of a partition after `after` up to `until`, with the ends of its stream at that moment."""
+    """Return at most `count` events of a partition after `after` up to `until`, and its stream's ends then."""
     stream = Partition(partition).events
     pipeline = client.pipeline(transaction=True)
     pipeline.xrange(stream, f"({entry_of(after)}", entry_of(until) if until else "+", count=count)

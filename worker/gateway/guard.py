@@ -70,7 +70,7 @@ of_request: ContextVar[Mapping[str, str]] = ContextVar("of_request", default=Map
 
 
 class OfRequest(logging.Filter):
-    """Adds the ids of the request that a record is about."""
+    """Adds the ids of the current request to each log record."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let every record pass."""
@@ -290,7 +290,7 @@ def _same(origin: str, host: str) -> bool:
 
 
 def _check_body(headers: Headers, path: str) -> None:
-    """Refuse a body that is compressed, has the wrong media type, or comes without a key; nothing of it is read."""
+    """Raise Refusal for a body that is compressed, of a wrong media type, or without a key, before it is read."""
     if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may have believed the other one
         raise Refusal("bad_request", "A body has Content-Length or Transfer-Encoding, not both.", 400)
     if headers.get("content-encoding", "identity").lower() != "identity":

@@ -1,6 +1,6 @@
-"""Looks up the callers of requests, for all waiting requests at once, so that a flood of them delays no others.
+"""Looks up the callers of all waiting requests together, so that a flood of requests does not delay the others.
 
-A caller that is at hand is not looked up.
+A caller whose key this process knows is not looked up.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ PATIENCE_S = 5.0  # of a request
 
 
 class KeyChecks(Generic[Asked, Caller]):
-    """Requests of a process whose callers are not known yet; `look_up` finds all their callers in a separate thread.
+    """Finds the callers of requests.
 
-    `at_hand` returns a caller without waiting, or None.
+    `at_hand` returns a known caller without waiting, else None. `look_up` finds all other callers together, in a
+    separate thread.
     """
 
     def __init__(
@@ -39,9 +40,9 @@ class KeyChecks(Generic[Asked, Caller]):
         self._thread = CapacityLimiter(1)  # in addition to the threads that endpoints share
 
     async def find(self, asked: Asked) -> Caller:
-        """Return the caller: the one at hand, else by the state of Redis after this call.
+        """Return the caller: a known one at once, else as Redis knows the key after this call.
 
-        Raises Refusal 401, 429 and 503.
+        Raises Refusal 401 for a wrong key, 429 above the key's rate, and 503 if the answer takes too long.
         """
         if (known := self._at_hand(asked)) is not None:
             return known

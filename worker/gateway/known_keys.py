@@ -1,6 +1,6 @@
-"""Keys that were found a moment ago, so that not every request has to ask Redis for its key.
+"""Keys that Redis confirmed a moment ago, so that not every request has to ask Redis for its key.
 
-A key that was revoked, rotated or has expired counts for at most LASTS_S longer. A wrong key is never kept.
+After a key is revoked or rotated, or expires, it works for at most LASTS_S longer. A wrong key is never kept.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ MOST = 1000  # keys of a process; a further one takes the place of the one that 
 
 
 class _Found(NamedTuple):
-    """A key, and the time until it counts without another look."""
+    """A key, and the time until which no new check in Redis is necessary."""
 
     key: ApiKey
     until: float
 
 
 class KnownKeys:
-    """The keys of a process by the credentials that were shown; for several threads."""
+    """The keys that Redis confirmed to this process, found by a request's credentials; safe for several threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -41,7 +41,7 @@ class KnownKeys:
         return found.key if found and self.clock() < found.until else None
 
     def keep(self, shown: Shown, key: ApiKey, looked_at: float) -> None:
-        """Keep the key that a look found; `looked_at` is a time of this object's clock before that look began."""
+        """Keep a key that Redis confirmed; `looked_at` is the time by `clock` just before Redis was asked."""
         with self._lock:
             self._found.pop(shown, None)
             if len(self._found) >= MOST:

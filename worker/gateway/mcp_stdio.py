@@ -59,7 +59,7 @@ async def _in_process(settings: Settings, queues: Sequence[str]) -> AsyncIterato
 
 
 class _OwnKey:
-    """A temporary key that only this process has, revoked at its end. It can approve nothing and give no commands."""
+    """A temporary key of this process, revoked when the process ends. It can approve nothing and give no commands."""
 
     def __init__(self, settings: Settings, queues: Sequence[str]) -> None:
         self._settings = settings
@@ -67,7 +67,7 @@ class _OwnKey:
         self._id, self._token, self._until = "", "", -1.0
 
     async def show(self) -> str:
-        """Return the key, and replace it before it expires."""
+        """Return the token of the key, which is replaced before it expires. Raises ToolError if Redis is away."""
         if time.monotonic() > self._until:
             try:
                 await asyncio.to_thread(self._make)

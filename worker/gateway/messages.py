@@ -34,12 +34,12 @@ def read_json(raw: bytes) -> Any:
 
 
 def wrong(pointer: str, message: str) -> Refusal:
-    """Return the refusal of a message because of one field."""
+    """Return the refusal of a message whose field at `pointer` has a wrong value."""
     return Refusal(INVALID, message, errors=[field_error(pointer, "wrong_value", message)])
 
 
 def refusal_of(problem: Problem, before: str = "") -> Refusal:
-    """Return the refusal of a message for a problem found in it; `before` is prepended to the pointers."""
+    """Return the refusal of a message that has this problem; `before` is put in front of each error's pointer."""
     errors = [
         FieldError(pointer=before + each.pointer, code=each.code, message=each.message) for each in problem.errors
     ]
@@ -52,5 +52,5 @@ def id_of_key(key: str | None) -> str | None:
 
 
 def reused() -> Refusal:
-    """Return the refusal of an Idempotency-Key that came with another body before."""
+    """Return the refusal of an Idempotency-Key that was used before with another body."""
     return Refusal(REUSED, "This Idempotency-Key was used with another body: take a new one.")

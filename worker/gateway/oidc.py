@@ -1,4 +1,4 @@
-"""OIDC tokens of CI jobs: checks their signature, and the configured issuer that exchanges them for a key.
+"""Checks the OIDC tokens of CI jobs, which the gateway exchanges for keys.
 
 Verification keys come from the configured issuer's discovery document, never from the token (`jku`, `jwk`, `x5u`).
 Claims of a token are used only after its signature is verified.
@@ -38,15 +38,15 @@ UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)  # errors of
 
 
 class WrongToken(PlannerError):
-    """A token is not for us: not signed by a configured issuer, expired, or for another audience."""
+    """The gateway does not accept a token: no configured issuer signed it, it expired, or its audience is another."""
 
 
 class NotAllowed(PlannerError):
-    """A token is good, and its job gets no key."""
+    """A token is valid, but its job may not have a key."""
 
 
 class IssuerAway(PlannerError):
-    """The issuer's keys cannot be had now."""
+    """The public keys of the issuer cannot be fetched now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,10 @@ def _claims(token: str, key: PyJWK, issuer: Issuer) -> dict[str, Any]:
 
 
 def _refusal(issuer: Issuer, claims: Mapping[str, Any]) -> str | None:
-    """Return the reason why a job receives no key; None if it receives one. Ids are compared: names can be reused."""
+    """Return why the job of a token may not have a key; None if it may.
+
+    Repositories and owners are compared by their ids, because another one can get the same name later.
+    """
     github = issuer.kind == "github"
     ids = ("repository_id", "repository_owner_id") if github else ("project_id", "namespace_id")
     repository, owner = (_text(claims, name) for name in ids)

@@ -39,12 +39,12 @@ MEANINGS = {
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return problems as responses of a route; those of all routes need not be named."""
+    """Return a route's responses for these error statuses; statuses that every route has need not be named."""
     return {status: _problem(status) for status in statuses}
 
 
 def response(description: str, schema: dict[str, Any], media: str = "application/json") -> dict[str, Any]:
-    """Return a response with a schema."""
+    """Return the OpenAPI description of a response whose content has this schema."""
     return {"description": description, "content": {media: {"schema": schema}}}
 
 
@@ -55,7 +55,7 @@ def body(schema: dict[str, Any], *media: str) -> dict[str, Any]:
 
 
 def reference(model: type[BaseModel]) -> dict[str, Any]:
-    """Return a reference to the schema of an input model, and add that schema to the document's own."""
+    """Return a reference to the schema of an input model, with the schema itself in `$defs`."""
     name = model.__name__
     return {"$ref": PLACE + name, "$defs": {name: schema_of(model)}}
 
@@ -63,7 +63,8 @@ def reference(model: type[BaseModel]) -> dict[str, Any]:
 def schema_of(model: type[BaseModel], optional: Collection[str] | None = None) -> dict[str, Any]:
     """Return the schema of a model.
 
-    Without `optional` the schema is of an input. With `optional` it is of an output that requires all other fields.
+    Without `optional` it describes an input. With `optional` it describes an output in which all other fields are
+    required.
     """
     if optional is None:
         return model.model_json_schema(ref_template=PLACE + "{model}")
@@ -128,7 +129,7 @@ def _problem(status: int) -> dict[str, Any]:
 
 
 def _hoist(part: Any, known: dict[str, Any]) -> None:
-    """Move the definitions of single schemas to the place where the document has all of them."""
+    """Move each definition in a `$defs` below `part` to `known`, the definitions of the whole document."""
     if isinstance(part, dict):
         for name, definition in part.pop("$defs", {}).items():
             if name not in known:

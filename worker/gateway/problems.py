@@ -63,7 +63,7 @@ def pointer_of(place: Sequence[Any]) -> str:
 
 
 def _methods_of(app: FastAPI, path: str) -> list[str]:
-    """Return the methods of a path, over all routes that have it."""
+    """Return the HTTP methods that the routes at this path accept."""
     items = app.openapi()["paths"].items()
     found = {method.upper() for template, item in items if compile_path(template)[0].match(path) for method in item}
     return sorted(found)

@@ -1,4 +1,4 @@
-"""Records refused requests in the audit log: of a flood the first in each minute, and the number of the others."""
+"""Records refused requests in the audit log: the first ones of each minute, and the number of all others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Refusals:
         self._minute, self._noted, self._left_out = 0, 0, 0
 
     async def note(self, scope: Scope) -> None:
-        """Record the refusal of a request, if it was refused; while Redis is away only the log has it."""
+        """Record a request in the audit log if it was refused (401, 403); without Redis, in the process's log."""
         problem = scope.get("state", {}).get("refused")
         if problem is None or problem.status not in (UNAUTHORIZED, FORBIDDEN) or problem.code == NOBODY:
             return

@@ -36,7 +36,7 @@ def json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None
 
 
 def page(items: Iterable[Any], next_cursor: str | None = None, **more: Any) -> Response:
-    """Return a page of a list, with further fields in `more`."""
+    """Return a response with one page of a list: its `items`, the `next_cursor`, and the fields in `more`."""
     found = [item.model_dump(mode="json") if isinstance(item, BaseModel) else item for item in items]
     return json({"items": found, "next_cursor": next_cursor, **more})
 

@@ -1,7 +1,7 @@
 """Limits on the requests that a key and a tenant may have in progress, so that no caller locks out another.
 
-Each kind of request has limits for a key, for a tenant and for all; no tenant alone can reach the last. A proxy sets
-limits by address.
+Each kind of request has a limit for a key, for a tenant, and for all callers together. No tenant alone can reach the
+limit for all. Limits by address are the task of a proxy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ STREAMED = ("/v1/events", "/live")
 
 
 class Bounds(NamedTuple):
-    """The number of requests in progress, and how many more of a tenant may wait `patience_s` seconds for a turn."""
+    """The most requests in progress for a key, for a tenant, and for all callers.
+
+    Above a limit, `most_wait` more requests of a tenant may wait `patience_s` seconds for a turn.
+    """
 
     of_key: int
     of_tenant: int
@@ -66,7 +69,10 @@ class Shares:
 
     @asynccontextmanager
     async def held(self, kind: Kind, key: ApiKey | None) -> AsyncIterator[None]:
-        """Occupy a share of the key and its tenant while the block lasts. Raises Refusal 429 and 503."""
+        """Occupy a share of the key and its tenant while the block lasts.
+
+        Raises Refusal 429 at a limit of the key or tenant, and 503 at the limit for all.
+        """
         bounds = kind.value
         tenant = f"tenant {key.tenant}" if key and key.tenant else f"key {key.key_id}" if key else ""
         who = (kind, tenant)
@@ -92,7 +98,7 @@ class Shares:
             yield
 
     async def read(self, read: Callable[..., T], *args: Any) -> T:
-        """Read for a stream in one of the streams' own threads, so that streams occupy no other thread."""
+        """Call `read` in one of the threads for streams, so that streams occupy no other thread."""
         return await to_thread.run_sync(read, *args, limiter=self._streams)
 
     def _turn(self, kind: Kind, name: str, most: int) -> asyncio.Semaphore:

@@ -67,7 +67,10 @@ def list_plans(doors: Context, sight: Sight, wanted: PlanFilter, limit: int, cur
 
 
 def _apart(sight: Sight, wanted: PlanFilter) -> list[PlanFilter]:
-    """Return one filter for each visible repository; empty if the caller sees none of the wanted plans."""
+    """Return the filters that together find the wanted plans which the caller may see: one for each repository.
+
+    With too many repositories, or none, there is one filter for all. Returns none if the caller may see no wanted plan.
+    """
     ours = sight.tenant
     if (ours and wanted.tenant not in (None, ours)) or (
         sight.repositories and wanted.repo not in (None, *sight.repositories)
@@ -105,7 +108,7 @@ def _sees(sight: Sight, plan: PlanSummary) -> bool:
 
 
 def _merged(pages: list[queries.Page], limit: int) -> queries.Page:
-    """Merge pages of several lists: the newest plans, up to the point where every list was read."""
+    """Merge pages of several lists into one: the newest plans, up to the point where every list was read."""
     if len(pages) == 1:
         return pages[0]
     ends = [Place.read(page.next_cursor) for page in pages if page.next_cursor]
@@ -117,7 +120,10 @@ def _merged(pages: list[queries.Page], limit: int) -> queries.Page:
 
 
 def _without_others(page: queries.Page) -> queries.Page:
-    """Replace the plan in the cursor by its time, so that the cursor names no plan of others; little is read twice."""
+    """Replace the plan in the cursor by its time, so that the cursor names no plan of other callers.
+
+    The next page reads few plans again because of that.
+    """
     if not page.next_cursor:
         return page
     newest = Place(Place.read(page.next_cursor).created, NEWEST_ID)

@@ -22,7 +22,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The wish of a caller: at most `most` steps of `streams`; `record` is the key of its claim's id."""
+    """The request of a caller: at most `most` steps of `streams`. `record` is the Redis key of its claim's id."""
 
     holder: Holder
     streams: tuple[str, ...]
@@ -46,7 +46,7 @@ class Waiter:
 
     @property
     def holder(self) -> Holder:
-        """The holder for this answer: if the controller asks again elsewhere, it is answered there."""
+        """The lease holder with this request's token: of a repeated claim, only the last request is answered."""
         return self.wanted.holder._replace(claim=self.token)
 
     def give(self, steps: list[SpecEntry]) -> None:

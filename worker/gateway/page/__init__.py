@@ -1,1 +1,1 @@
-"""The page of the gateway: HTML for people, made here of the same queries and behind the same keys as `/v1`."""
+"""The page of the gateway: HTML for people. Its queries, and the rights of its keys, are the same as for `/v1`."""

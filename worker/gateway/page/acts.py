@@ -175,7 +175,7 @@ def _is_in_flight(step: StepView) -> bool:
 
 
 def risks_of(step: StepView) -> list[RiskLevel]:
-    """List the higher risks that a step can get now; empty while an attempt is in flight."""
+    """List the risks above the step's risk; empty while an attempt is in flight."""
     return [] if _is_in_flight(step) else [risk for risk in RiskLevel if is_below(RiskLevel(step.risk_level), risk)]
 
 
@@ -251,7 +251,10 @@ def _asked(doors: Context, view: PlanView, act: Act, step: StepView | None) -> s
 
 
 def _without_answer(fields: Fields) -> Fields:
-    """Return the fields without an answer to an earlier question. A written answer is kept for the user to copy."""
+    """Return a form's fields without the answer to an earlier question.
+
+    A written answer is kept under `unsent`, so that the user can copy it.
+    """
     kept = {name: fields[name] for name in ("step_id", "command_id", "reason") if name in fields}
     return kept if _chose(fields) else {**kept, "unsent": fields.get("answer", "").strip()}
 
@@ -379,14 +382,14 @@ VALUES: dict[Act, Callable[[Fields], Any]] = {Act.TOP_UP: _amounts, Act.TIGHTEN:
 
 
 def offered(caller: Access, plan: PlanView, steps: tuple[StepView, ...]) -> dict[str, list[Act]]:
-    """List the acts that a caller may do on a plan (under an empty name), and on each of these steps."""
+    """Return the acts that a caller may do: for the plan under an empty name, for each of these steps under its id."""
     return {"": of_plan(plan, caller.key), **{step.step_id: of_step(plan, step, caller.key) for step in steps}}
 
 
 def digest_of(waiting: Waiting | None, step: StepView | None, until: int | None) -> str:
-    """Return the digest of a plan's question, and of a step that waits for its approval until a time in ms.
+    """Return the digest of a plan's question, or of a step that waits for approval, with its end time `until` in ms.
 
-    Each question has another end time. So two questions with the same words have different digests.
+    Two questions with the same words have different digests, because their end times differ.
     """
     question = waiting.model_dump(mode="json") if waiting else None
     told = step.model_dump(mode="json", include=OF_STEP) if step else None

@@ -26,7 +26,7 @@ ASKED_BY_CHANGE = "What its last attempt did to tests or checks needs a person t
 
 
 class AskedStep(NamedTuple):
-    """A step that waits for an approval, with the reasons for question and risk, the time limit, and a digest."""
+    """A step that waits for an approval: why it asks, why it has its risk, its time limit, and a digest."""
 
     step: StepView
     why: str

@@ -1,4 +1,4 @@
-"""The choices that a question offers, as the plan's kind reads answers. Pure."""
+"""The answers that a person can choose for a question of a plan, in the form that the plan's kind expects. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Choice(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """The answers that one question offers; `field` is the name of its field in a form."""
+    """A question with the answers that it offers; `field` is its name in a form."""
 
     field: str
     question: str
@@ -64,7 +64,7 @@ def _question(waiting: Waiting, number: str) -> str:
 
 
 def answer_of(waiting: Waiting | None, fields: Mapping[str, str]) -> Any:
-    """Return the choices of a form as the answer that the plan reads; None unless each question has a choice."""
+    """Return the chosen answers of a form, as the plan's kind expects them; None if a question has no choice."""
     chosen = [fields.get(offer.field) for offer in offers_of(waiting)]
     if not chosen or not all(chosen):
         return None

@@ -27,7 +27,7 @@ UPDATE_MS = 5000  # between two updates
 
 
 class WorkerLine(NamedTuple):
-    """A live worker, or one that owns partitions; its version is None if the worker does not report it."""
+    """A live worker, or a worker that owns partitions; `version` is None if the worker does not report it."""
 
     token: str
     version: str | None

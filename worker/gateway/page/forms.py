@@ -28,7 +28,7 @@ NO_FILES: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Form(NamedTuple):
-    """The fields of a form, and who sent it; files by the names of their fields, without those that are empty."""
+    """The fields of a form and its sender; `files` has the content of each file that is not empty, by field name."""
 
     fields: Fields
     caller: Access
@@ -39,7 +39,8 @@ class Form(NamedTuple):
 async def read_fields(request: Request) -> Fields:
     """Read the fields of a form that a page of this site sent.
 
-    The guard has refused origins that are not ours. Raises Refusal 403 where a browser names none, 415 and 422.
+    The guard has already refused foreign origins. Raises Refusal 403 if the browser names no origin, 415 for a wrong
+    media type, and 422 for an unreadable form.
     """
     _demand(request, MEDIA_TYPE)
     try:
@@ -99,7 +100,10 @@ async def _form_with_files(
 
 @asynccontextmanager
 async def _signed(request: Request, doors: Context, said: Upload) -> AsyncIterator[Form]:
-    """Find out whose form this is, who holds a share until it is answered; raises Refusal 401 and 403."""
+    """Yield a form with its signed-in sender, who occupies a share of the gateway until the answer has ended.
+
+    Raises Refusal 401 without a valid session, and 403 if another session's page made the form.
+    """
     session = session_in(request)
     if session is None:
         raise Refusal("no_key", NO_KEY, 401)

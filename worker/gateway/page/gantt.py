@@ -22,7 +22,7 @@ NOBODY, UNNAMED = "nobody yet", "an unnamed controller"
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A part of a lane, in percent; `kind` is its meaning: wait, queue, unknown, or a result."""
+    """A bar in a lane: its place and width in percent, and its `kind`: wait, queue, unknown, or a result."""
 
     x: float
     width: float
@@ -54,9 +54,9 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The attempts of one controller: lanes for the shown ones, or bars in `together` if there are many.
+    """The attempts of one controller: one lane for each shown attempt, or bars in the common lane `together`.
 
-    The figures are of all its attempts.
+    The count, the results and the running time cover all its attempts.
     """
 
     controller: str
@@ -69,9 +69,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Gantt:
-    """A drawing: groups, ticks (place in percent, time since the beginning), and pauses that are drawn shorter.
+    """A drawing of attempts by controller, with ticks of the time, and with pauses that are drawn shorter.
 
-    Of `count` attempts, those from number `first` to before number `last` have a lane.
+    Each tick has its place in percent and the time since the beginning. Of all `count` attempts, those from number
+    `first` to before number `last` are shown.
     """
 
     groups: tuple[Group, ...]
@@ -87,10 +88,10 @@ class Gantt:
 def lay_out(
     attempts: Sequence[AttemptTimes], now: int, *, together: bool = False, first: int = 0, most: int | None = None
 ) -> Gantt | None:
-    """Return the drawing of attempts, one lane each, or one lane a controller if `together`; None without attempts.
+    """Return the drawing of attempts with one lane for each, or with `together` one lane for each controller.
 
-    At most `most` attempts have a lane, from number `first` on. If `first` is after the last attempt, the last page is
-    drawn. Scale and figures are of all attempts.
+    At most `most` attempts are shown, from number `first` on. If `first` is after the last attempt, the last page is
+    drawn. The scale and the figures cover all attempts. Returns None without attempts.
     """
     if not attempts:
         return None

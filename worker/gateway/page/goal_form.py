@@ -103,7 +103,10 @@ class Complaint(NamedTuple):
 
 
 def goal_of(fields: Fields) -> dict[str, Any] | Nothing:
-    """Return the goal of the fields. A field overrides the same value in the JSON. Raises WrongField."""
+    """Return the goal that the form describes. A filled field overrides the same value in the pasted JSON.
+
+    Returns Nothing if a report has nothing to do. Raises WrongField.
+    """
     files, listing = lines(fields.get("files", "")), lines(fields.get("listing", ""))
     kind = _text(fields, "kind")
     said = _json(fields.get("more", ""))
@@ -157,7 +160,7 @@ def _complaint(pointer: str, message: str, fields: Fields) -> Complaint:
 
 
 def _line(text: str, item: int) -> int:
-    """Return the line number of an item: empty lines are no items."""
+    """Return the line number in `text` of its item with this index; empty lines are no items."""
     filled = [number for number, line in enumerate(NEW_LINE.split(text), 1) if line.strip()]
     return filled[item] if item < len(filled) else item + 1
 

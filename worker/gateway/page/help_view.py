@@ -1,4 +1,4 @@
-"""`/help`: the keys of the page."""
+"""`/help`: the keyboard shortcuts of the page."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ KEYS = {
 
 @router.get("/help")
 def keys(request: Request, _: PlanReader) -> Response:
-    """Name the keys."""
+    """Show the keyboard shortcuts."""
     return render(request, "help.html", keys=KEYS)

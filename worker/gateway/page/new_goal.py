@@ -64,7 +64,7 @@ def form(request: Request, caller: Producer, doors: Doors) -> Response:
 
 @router.post("/goals/new")
 async def sends(request: Request, doors: Doors, form: SignedUpload) -> Response:
-    """Draw the plan of a goal, or send the goal; the form keeps its values."""
+    """Show the plan that a goal would get, or send the goal; the form keeps its values."""
     caller = form.caller
     caller.demand(Right.PRODUCER)
     fields = await run_in_threadpool(_with_file, form.fields, form.files)
@@ -174,7 +174,7 @@ def _drafters(doors: Context) -> list[str]:
 
 
 def _first(names: Sequence[str], usual: str) -> list[str]:
-    """Return the names with the usual one first, if they contain it."""
+    """Return the names in alphabetical order, with the `usual` one first if it is among them."""
     return sorted(names, key=lambda name: (name != usual, name))
 
 
@@ -183,5 +183,5 @@ def _new_id() -> str:
 
 
 def _fresh(goal_id: str) -> str:
-    """Return the id for the next try: an id that the page made is replaced, because the planner has answered it."""
+    """Return the goal id for the next try: a new one if the page made the old one, which has its answer."""
     return _new_id() if goal_id.startswith(OURS) else goal_id

@@ -112,7 +112,7 @@ class Doing(NamedTuple):
 
 
 def tell_doing(doors: Context, plans: Sequence[PlanSummary]) -> dict[str, Doing]:
-    """Return the activity of each plan that has not ended; empty if the gateway may not read it."""
+    """Return who works on each plan that has not ended, by plan id; empty if the gateway may not read this."""
     live = {plan.plan_id: plan for plan in plans if not plan.ended_at}
     try:
         known = read_activities(doors.client, doors.partitions, list(live))
@@ -138,7 +138,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list by its query and the caller's rights. Together with the plans it determines the HTML."""
+    """The filters and the rights with which a caller asks for the list. With the plans they determine the HTML."""
 
     sight: Sight
     may_submit: bool
@@ -188,7 +188,7 @@ class Listing:
         return b"event: page\ndata: %b\n\n" % codec.dumps(self.html(doors)[0])
 
     def pace_of(self, what: str) -> float | None:
-        """Return the minimum time in s from the last list to one after such an event; None if it changes no list."""
+        """Return the least time in s between the last list and a new one after event type `what`; None if unchanged."""
         return PACES.get(what, PACES.get(what.partition(".")[0]))
 
     def is_about(self, event: Event) -> bool:
@@ -199,7 +199,7 @@ class Listing:
 
 @router.get("/")
 def plans(request: Request, caller: PlanReader, doors: Doors) -> Response:
-    """List plans, the newest first; of several filters each must hold."""
+    """List plans, the newest first; a plan must match all filters."""
     listing = Listing.of(request, caller)
     html, is_usable = listing.html(doors)
     return render(request, "plans.html", 200 if is_usable else UNUSABLE, html=html, asked=dict(listing.asked))
@@ -207,7 +207,7 @@ def plans(request: Request, caller: PlanReader, doors: Doors) -> Response:
 
 @router.get("/live")
 async def live(request: Request, caller: PlanReader) -> StreamingResponse:
-    """Send the list that `/` shows for the same query, and again whenever a plan of it may have changed."""
+    """Stream the list that `/` shows for the same query, and send it again when one of its plans may have changed."""
     broadcasts: Broadcasts = request.app.state.broadcasts
     listing = Listing.of(request, caller)
     broadcasts.demand_room(listing, caller)

@@ -78,7 +78,7 @@ def read_told(doors: Context, view: PlanView, steps: Sequence[StepView], only: C
 def read_if_short(
     doors: Context, view: PlanView, steps: Sequence[StepView], only: Collection[str] = ()
 ) -> tuple[Told, str]:
-    """Return the log as `read_told` does; for a log that is too long, an empty one and a sentence with the reason."""
+    """Return the log as `read_told` does, with an empty text; if the log is too long, an empty log with the reason."""
     try:
         return read_told(doors, view, steps, only), ""
     except LogTooLong as refusal:
@@ -86,7 +86,7 @@ def read_if_short(
 
 
 def read_lines(client: Redis, keys: PlanKeys, only: Collection[str] = ()) -> list[dict[str, Any]]:
-    """Return the lines of a log, or its first line and those that may be about the steps `only`.
+    """Return the lines of a log; with `only`, the first line and each line that may be about one of these steps.
 
     Raises LogTooLong (422) if the log is too long for a page.
     """

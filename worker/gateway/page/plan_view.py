@@ -59,7 +59,7 @@ MOST_TIME_LINE_LANES = 200  # on one page
 
 
 class Funds(NamedTuple):
-    """A budget and its outlook; `expected` is the need in addition to the spent and reserved amounts."""
+    """A budget and its outlook; `expected` is what open steps still need, beyond the spent and reserved amounts."""
 
     name: str
     line: BudgetLine
@@ -163,7 +163,7 @@ class Became(NamedTuple):
 
 
 def became_of(doors: Context, keys: PlanKeys, command_id: str | None) -> Became | None:
-    """Return the result of a command by the log of its plan; None without a command id."""
+    """Return the result of a command, read from the log of its plan; None without a command id."""
     if not command_id:
         return None
     found = history.find_command(doors.client, keys, command_id)

@@ -13,7 +13,7 @@ STEPS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)  # top of an axis, times a power of ten:
 
 
 class Part(NamedTuple):
-    """A part of a bar: its class, and its place in px from above."""
+    """A part of a bar: its CSS class, the distance of its top from the plot's top, and its height, both in px."""
 
     look: str
     y: float
@@ -37,7 +37,7 @@ class Line(NamedTuple):
 
 
 class Key(NamedTuple):
-    """The name of a look, and its sum."""
+    """An entry of the legend: a CSS class, the name of what has it, and the sum of its figures."""
 
     look: str
     name: str
@@ -45,7 +45,7 @@ class Key(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A plot: its title with the sum, its bars, lines and keys."""
+    """A plot: its title, the total, its bars, the lines of its grid, and its legend."""
 
     name: str
     title: str
@@ -63,9 +63,10 @@ def draw(
     series: Mapping[str, tuple[str, Sequence[float]]],
     write: Callable[[float], str],
 ) -> Plot:
-    """Return a plot of the `series`: by look, a name and one figure for each of `times`.
+    """Return a plot with one bar for each of `times`.
 
-    `write` formats a figure.
+    `series` has, for each CSS class, a name and one figure for each time; a bar stacks these figures. `write` formats a
+    figure.
     """
     columns = list(zip(*(figures for _, figures in series.values()), strict=True))
     top = round_up(max(map(sum, columns), default=0))

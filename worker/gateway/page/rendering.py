@@ -60,7 +60,7 @@ def shown(value: Any) -> Any:
 
 
 def share(part: float, whole: float | None) -> float:
-    """Return a part in percent of a whole, at most 100; 0 without a whole."""
+    """Return `part` in percent of `whole`, at most 100; 0 if `whole` is None or 0."""
     return round(min(100.0, 100 * part / whole), 2) if whole else 0
 
 
@@ -70,13 +70,13 @@ def held(line: BudgetLine) -> float:
 
 
 def query(values: Mapping[str, Any], **changed: Any) -> str:
-    """Return a query string of the values, with some changed; None values are left out."""
+    """Return a query string of `values` in which `changed` ones replace the old; None values are left out."""
     pairs = {name: value for name, value in {**values, **changed}.items() if value is not None}
     return f"?{urlencode(pairs)}" if pairs else "?"
 
 
 def scarce(plan: PlanSummary) -> Iterator[tuple[str, BudgetLine]]:
-    """Yield the budgets except tokens that a live plan has mostly used."""
+    """Yield each budget, except tokens, that a live plan has mostly used: its name and its amounts."""
     for name, line in plan.budget if plan.ended_at is None else ():
         if name != "tokens" and line.limit and line.spent + line.reserved >= SCARCE * line.limit:
             yield name.removesuffix("_s").replace("_", " "), line
@@ -137,7 +137,7 @@ ENVIRONMENT = _environment()
 
 
 def fragment(template: str, **values: Any) -> Markup:
-    """Return a part of a page that is the same for all who may see it: it depends on neither caller nor session."""
+    """Render a part of a page that is the same for everyone who may see it, whatever their key or session."""
     return Markup(ENVIRONMENT.get_template(template).render(**values))  # noqa: S704 (a template's, which escapes)
 
 
@@ -158,7 +158,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 
 
 async def note_position(request: Request, doors: Doors) -> None:
-    """Store the position of events in the page, so that its script asks for the events after it."""
+    """Note the current position of events for the page, so that its script asks only for later events."""
     request.state.since = (await doors.hub.position()).encode()
 
 

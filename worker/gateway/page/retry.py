@@ -30,7 +30,7 @@ LIMITS = frozenset(Limits.model_fields)
 
 
 def describe(doors: Context, plan: PlanSummary, from_step: str = "") -> Retry:
-    """Return the new goal. Raises Refusal if the plan allows none."""
+    """Return the goal that a retry of this plan would send. Raises Refusal if the plan cannot be retried."""
     kept, left_out = kept_goal_of(doors, plan.plan_id, from_step)
     try:
         return retry_of(plan.plan_id, plan.state, kept, left_out, "")
@@ -72,7 +72,7 @@ async def _hand_in(doors: Context, caller: Access, body: dict[str, Any], *, wait
 
 
 def _limits(fields: Fields) -> dict[str, int]:
-    """Return the limit of tokens, and the other limit that a button names."""
+    """Return the limits in a form: the tokens, and the limit that a button names. Raises Refusal for a wrong number."""
     said = {"tokens": fields.get("tokens", "").strip()}
     if (name := fields.get("limit", "")) in LIMITS:
         said[name] = fields.get("limit_value", "").strip() or said.get(name, "")

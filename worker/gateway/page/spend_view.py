@@ -129,7 +129,7 @@ def _find(doors: Context, caller: Access, asked: SpendQuery) -> Spend:
 
 
 def _columns(found: StatsView, shape: _Shape) -> list[Column]:
-    """Return the figures of each bar, also if no plan ended in it; the last bar ends now."""
+    """Return the figures of each bar, also of bars in which no plan ended; the last bar ends now."""
     ms = PERIODS[shape.by] * shape.joined
     since, until = (milliseconds(datetime.fromisoformat(text)) for text in (found.since, found.until))
     rows: dict[int, list[StatsRow]] = {}
@@ -181,7 +181,7 @@ def _plots(columns: Sequence[Column], total: StatsFigures) -> list[Plot]:
 
 
 def _rules(columns: Sequence[Column], total: StatsFigures) -> dict[str, tuple[str, list[float]]]:
-    """Return one look for each rule that halted most plans, and one for all other rules."""
+    """Return the series of halts: one for each of the rules that halted the most plans, and one for all other rules."""
     first = [*total.halted_by][: len(RULE_LOOKS)]
     series = {
         look: (rule, [float(column.figures.halted_by.get(rule, 0)) for column in columns])

@@ -17,7 +17,7 @@ FOREVER = "public, max-age=31536000, immutable"
 
 
 class StaticFile(NamedTuple):
-    """A file, and the version of all of them."""
+    """A static file; all files share the same `version`."""
 
     body: bytes
     media_type: str

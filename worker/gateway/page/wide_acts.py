@@ -51,7 +51,7 @@ class WideAct(StrEnum):
 
 
 class WideTold(NamedTuple):
-    """The title of an act, its effect, and its result; the same for a queue."""
+    """The texts of an act: its title, its effect and its result; effect and result have other words for a queue."""
 
     title: str
     effect: str

@@ -1,1 +1,1 @@
-"""One module a door; worker/gateway/app.py puts them together."""
+"""One module for each group of endpoints; worker/gateway/app.py puts them together."""

@@ -75,7 +75,7 @@ class Claim(Claimant):
 
 
 class ClaimedSteps(BaseModel):
-    """The steps that are claimed; none where none came in time."""
+    """The claimed steps; empty if none came in time."""
 
     steps: list[StepSpec]
 
@@ -185,7 +185,7 @@ async def claim(body: Claim, request: Request, caller: Controller, doors: Doors)
 
 @router.post("/steps:heartbeat")
 def heartbeat(body: Heartbeat, caller: Controller, doors: Doors) -> Renewed:
-    """Renew the claims on attempts, and hear whether to go on with them."""
+    """Renew the claims on attempts. The answer says for each attempt whether to go on."""
     holder = body.holder(caller.name_of(body.controller))
     beats = [
         holder.beat(

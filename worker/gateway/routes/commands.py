@@ -173,10 +173,10 @@ def _command(caller: Access, said: Mapping[str, Any], key: str | None) -> Comman
 
 
 def _admit(doors: Context, caller: Access, made: Command) -> Command:
-    """Return a command that the caller may give.
+    """Return a command after the check that the caller may give it.
 
     Raises Refusal if the caller may not give it, or if its target does not exist. A key that may not consent can only
-    answer a question that informs, even if the plan asks another question when the command is obeyed.
+    answer a question that informs. This also holds if the plan asks another question when it obeys the command.
     """
     if made.scope in WIDE:
         caller.demand(Right.OPERATOR)
@@ -194,10 +194,10 @@ def _admit(doors: Context, caller: Access, made: Command) -> Command:
 
 
 def _may_inform(doors: Context, plan: PlanSummary, made: Command) -> bool:
-    """Return whether a command answers a question that informs, or is a repetition that may have done so.
+    """Return whether a command may count as an answer to a question that informs, which needs no consent.
 
-    If the plan asks nothing, the planner refuses or recognizes the command. If the plan asks for consent by now, only
-    an answer that was accepted before may be repeated.
+    If the plan asks nothing, the planner itself refuses or recognizes the command. If the plan by now asks for consent,
+    only a repeated answer counts: one that the plan's log already has.
     """
     if made.command is not CommandName.ANSWER or made.step_id is not None:
         return False
@@ -226,7 +226,10 @@ def _admit_wide(doors: Context, caller: Access, made: Command) -> None:
 
 
 def _publish(doors: Context, made: Command, has_own_id: bool) -> _Replies:
-    """Add a command to its stream. Raises Refusal if another command with this id was obeyed."""
+    """Add a command to its stream, and return the reader of its replies.
+
+    Raises Refusal if another command with this id was obeyed.
+    """
     if _is_another(doors, made):
         if has_own_id:
             detail = f"The command id {made.command_id} was used with another body: take a new one."
@@ -251,7 +254,10 @@ def _fields(made: Command) -> dict[str, Any]:
 
 
 def _heard(doors: Context, made: Command) -> tuple[dict[str, Any], str | None] | None:
-    """Return the command with this id from the log of its plan, and its refusal, if it has one."""
+    """Return the command with this id from the log of its plan, with its refusal or None.
+
+    Returns None if the command is not about one plan, or the log does not contain it.
+    """
     if made.plan_id is None:
         return None
     keys = Partition(partition_of(made.plan_id, doors.partitions)).plan(made.plan_id)

@@ -26,7 +26,7 @@ NO_ENTRY = "there is no such entry"
 
 
 class DeadPage(Outbound):
-    """Dead entries, the newest first, as `planner dead list --json` has them; with their data as `dead show` does."""
+    """Dead entries, the newest first, as `planner dead list --json` prints them, with their data as in `dead show`."""
 
     items: tuple[dict[str, Any], ...]
     next_cursor: str | None
@@ -39,7 +39,7 @@ class Replay(Inbound, defer_build=False):  # FastAPI builds no body that is defe
 
 
 class Replayed(Outbound):
-    """How many were sent back, and why others were not."""
+    """The number of entries that were sent back, and the reasons why others were not."""
 
     replayed: int
     passed_over: int

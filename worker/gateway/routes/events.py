@@ -204,7 +204,7 @@ class _Stream:
                 sent = clock()
 
     def _frame(self, item: Event | Gap) -> bytes | None:
-        """Return an event as text; None if it was sent already, because another gateway was ahead of this one."""
+        """Return an event or a gap as text; None for an event that the reader already has from another gateway."""
         if isinstance(item, Gap):
             self._position = item.position
             return item.frame

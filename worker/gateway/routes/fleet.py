@@ -44,7 +44,7 @@ def find_streams(doors: Context, caller: Access) -> list[Stream]:
 
 
 class SeenFleet(NamedTuple):
-    """The queues and controllers that a caller may see. `elsewhere` names controllers that only work for others."""
+    """The queues and controllers that a caller may see; `elsewhere` names controllers that work only for others."""
 
     queues: list[QueueView]
     controllers: list[ControllerView]
@@ -74,7 +74,7 @@ def _names(doors: Context, caller: Access) -> list[str]:
 
 @router.get("/v1/controllers", response_model=Page[ControllerView])
 def controllers(caller: FleetReader, doors: Doors) -> Response:
-    """List the controllers; not every key sees those of other queues, and of their steps those of others' plans."""
+    """List the controllers. Some keys see neither controllers of other queues nor steps of other callers' plans."""
     return page(find_controllers(doors, caller))
 
 
@@ -96,7 +96,7 @@ def _seen_controllers(doors: Context, caller: Access, found: list[ControllerView
 
 
 def find_standing(doors: Context, caller: Access) -> list[StandingCommand]:
-    """Return the bulk commands for all plans and for scopes that the caller may see; not those of queues."""
+    """Return the bulk commands in force that the caller may see: for all plans and for scopes, but not for queues."""
     found = fleet.standing_commands(doors.client, time.time_ns() // 1_000_000)
     plans = (each for each in found if not each.scope.startswith(f"{Scope.QUEUE}:"))
     return [each for each in plans if each.scope == Scope.ALL or _may_see(caller, each.scope)]
@@ -116,7 +116,7 @@ def budgets(
 
 
 def find_budgets(doors: Context, caller: Access, named: Sequence[str] = ()) -> list[DayBudgetView]:
-    """Return the day budgets that a caller may see, of these scopes or of all used ones."""
+    """Return the day budgets that a caller may see, of the `named` scopes or else of all scopes with a use."""
     scopes = named or used_scopes(doors.client, doors.partitions)
     limits = {scope: limit for scope in scopes if _may_see(caller, scope) and (limit := _limit(doors, scope))}
     return read(doors.client, doors.partitions, limits)

@@ -174,7 +174,7 @@ def find_goal(doors: Context, caller: Access, goal_id: str, tenant: str | None) 
 
 
 def hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, str], key: str | None) -> Handed:
-    """Check a goal and add it to the stream, as part of its sender's trace."""
+    """Check a goal and add it to the stream, with the trace of its sender. Raises Refusal."""
     body, event_id, before = _unpack(raw, headers, doors.settings.max_goal_bytes)
     # Outside of the goal: so workers of all versions compute the same digest of it.
     by_header, by_body = (
@@ -203,7 +203,7 @@ def hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, st
 
 
 def _unpack(raw: bytes, headers: Mapping[str, str], most_bytes: int) -> tuple[dict[str, Any], str | None, str]:
-    """Return the goal, the id of its event, and the goal's pointer in the body. Raises Refusal."""
+    """Return a goal, the id of its event or None, and the goal's JSON pointer in the body. Raises Refusal."""
     body, before = read_json(raw), ""
     is_event = headers.get("content-type", "").partition(";")[0].strip().lower() == EVENT_MEDIA_TYPE
     goal = body.get("data") if is_event and isinstance(body, dict) else body
@@ -239,7 +239,7 @@ def _conflict(conflict: GoalConflict, caller: Access, has_own_id: bool) -> Refus
 
 
 def find_verdict(doors: Context, caller: Access, handed: Handed) -> GoalAnswer | None:
-    """Return the planner's answer to a goal; None before there is one. Raises Refusal if it could not take the goal."""
+    """Return the planner's answer to a goal; None if there is none yet. Raises Refusal if the goal was not taken."""
     try:
         return publishing.verdict(doors.client, handed.sent)
     except GoalConflict as conflict:
@@ -252,7 +252,7 @@ def find_verdict(doors: Context, caller: Access, handed: Handed) -> GoalAnswer |
 
 
 def _may_see(doors: Context, caller: Access, answer: GoalAnswer) -> bool:
-    """Return whether a goal of the caller's tenant is about its repositories; always true for a goal without a plan."""
+    """Return whether the caller may see the plan of an answer; always true if there is no plan."""
     found = queries.owners(doors.client, doors.partitions, [answer.plan_id]) if answer.plan_id else {}
     return all(caller.may_see(*owner) for owner in found.values())
 

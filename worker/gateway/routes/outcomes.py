@@ -76,8 +76,8 @@ def _schema() -> dict[str, Any]:
 async def report_attempts(request: Request, caller: Controller, doors: Doors, wait: Wait = 0) -> Response:
     """Report an attempt, or at most a hundred of them: all are taken, or none.
 
-    An outcome that is sent again is applied once. With `wait` the answer is 200 and each one's verdict, if all come in
-    time.
+    An outcome that is sent again is applied once. With `wait` the answer is 200 with the verdict on each outcome, if
+    all come in time.
     """
     raw = await request.body()
     if not wait:
@@ -221,9 +221,10 @@ def _look(
     verdicts: dict[EntryPlace, Verdict],
     gone: frozenset[EntryPlace],
 ) -> frozenset[EntryPlace]:
-    """Set the verdict unknown for outcomes without a plan that the planner had taken by the previous look.
+    """Set the verdict `unknown` for outcomes of plans that do not exist, for which no event comes.
 
-    Returns the outcomes that the planner has taken by now.
+    An outcome is judged once the planner had taken it by the previous look, which returned `gone`. Returns the outcomes
+    that the planner has taken by now.
     """
     open_ = {place: each.about.plan_id for each, place in zip(sent, places, strict=True) if place not in verdicts}
     taken = outcomes.taken(doors.client, open_.keys())

@@ -46,7 +46,7 @@ class LogPage(Outbound):
 
 
 class PlanPage(Page[PlanSummary]):
-    """Some plans; `counts` of all in each state where they are asked for, null where the caller may not know."""
+    """Some plans. If requested, `counts` is the number of plans in each state, null if the caller may not know it."""
 
     counts: dict[str, int] | None = None
 
@@ -81,7 +81,7 @@ def plans(
     ] = None,
     include: Annotated[Literal["counts"] | None, Query(description="How many plans are in each state.")] = None,
 ) -> Response:
-    """List plans, the newest first; of several parameters each must hold. A page with a next one may be short."""
+    """List plans, the newest first; a plan must match all parameters. A page before the last one may be short."""
     wanted = PlanFilter(
         state=state, kind=kind, repo=repo, tenant=tenant, rule=rule, waiting=waiting, since=since, until=until,
         id_prefix=id_prefix, text=text,

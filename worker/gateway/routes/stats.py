@@ -39,7 +39,7 @@ def stats(
     tenant: Annotated[Name | None, Query()] = None,
     repo: Annotated[Name | None, Query()] = None,
 ) -> Response:
-    """Add up the plans that ended in the last seven days, or since then; some keys see their own alone."""
+    """Add up the plans that ended since a time, by default seven days ago; some keys see only their own plans."""
     since = since or datetime.now(UTC) - timedelta(days=7)
     end = milliseconds(until) if until else None
     (found,) = find_stats(doors, caller, Wanted(milliseconds(since), end, by, tenant, repo), (by,))
@@ -47,7 +47,7 @@ def stats(
 
 
 def find_stats(doors: Context, caller: Access, wanted: Wanted, bys: Sequence[StatsBy]) -> list[StatsView]:
-    """Return the sums that a caller may see, by each of `bys`."""
+    """Return the totals over ended plans that a caller may see, one view for each of `bys`."""
     ours = caller.key.tenant
     tenant = NOBODY if ours and wanted.tenant not in (None, ours) else ours or wanted.tenant
     mine = Wanted(wanted.since, wanted.until, wanted.by, tenant, wanted.repo, caller.key.repositories)

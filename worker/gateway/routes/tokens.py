@@ -32,7 +32,7 @@ class TokenRequest(BaseModel):
 
 
 class TokenAnswer(BaseModel):
-    """A key, and until when it holds."""
+    """A key, and the time when it expires."""
 
     key: str
     expires_at: str

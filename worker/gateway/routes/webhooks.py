@@ -49,7 +49,8 @@ def receive(
 ) -> dict[str, Any]:
     """Take a delivery, which a secret of its source has signed; it needs no key.
 
-    Answers `{goal_id, ignored}`: the goal, or why there is none; `cancels` names an older goal that it puts an end to.
+    The answer has the `goal_id`, or in `ignored` the reason why there is no goal. `cancels` names an older goal that
+    the delivery ends.
     """
     about = doors.webhooks.named(source) if doors.webhooks else None
     if about is None:

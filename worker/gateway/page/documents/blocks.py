@@ -53,7 +53,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under names."""
+    """A table: the names of its columns, and its rows."""
 
     kind: ClassVar[str] = "table"
     head: tuple[str, ...]
@@ -107,7 +107,7 @@ Block = Facts | Listing | Files | Table | Prose | Code | Drawing
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a document under a title; `about` is shown next to the title."""
+    """A titled part of a document with its blocks; `about` is shown next to the title."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -122,7 +122,7 @@ def section(title: str, *blocks: Block | None, about: Iterable[Mark] = (), is_ne
 
 
 def facts(**said: Any) -> Facts | None:
-    """Return the values under their names, with spaces for underscores; empty values are left out."""
+    """Return the values with their names, without empty values; None if all are empty. Underscores become spaces."""
     rows = tuple((_title(name), cell) for name, value in said.items() if (cell := _cell(value)))
     return Facts(rows) if rows else None
 
@@ -186,7 +186,7 @@ def texts(value: Any) -> tuple[str, ...]:
 
 
 def told(value: Any) -> tuple[str, ...]:
-    """Return the texts of a list as `texts` does, with the number of texts that are left out."""
+    """Return the texts of a list as `texts` does; the last one says how many are left out, if any are."""
     found = texts(value)
     more = len(value) - MOST_ROWS if isinstance(value, list | tuple) else 0
     return (*found, f"and {more:,} more") if more > 0 else found

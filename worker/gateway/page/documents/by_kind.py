@@ -37,7 +37,7 @@ WHY = {
 
 
 def task_sections(document: dict[str, Any]) -> Iterator[Section | None]:
-    """Yield the origin of the steps of a `task`, and its assumptions."""
+    """Yield the sections of a `task`: the origin of its steps, its assumptions and constraints, and draft changes."""
     failed = record(document.get("drafting")).get("failed")
     yield section(
         "How the steps came about",
@@ -249,7 +249,7 @@ def _step(number: int, step: Mapping[str, Any]) -> Section | None:
 
 
 def _card(card: Mapping[str, Any]) -> Section | None:
-    """Return the result of the finished plan, as the next goals receive it."""
+    """Return the section with the result of an `evolution`, from the card that later goals receive."""
     return section(
         "Result",
         prose(card.get("change_summary")),
