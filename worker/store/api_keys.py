@@ -76,7 +76,7 @@ def add(client: Redis, key: ApiKey) -> str:
 
 
 def read_token(token: str) -> Shown | None:
-    """Return the parts of a token; None if it has another form."""
+    """Return the key's id and the digest of the secret in a token; None if the text is no token."""
     key_id, _, secret = token.removeprefix(PREFIX).partition("_")
     if not (token.startswith(PREFIX) and token.isascii() and key_id.isalnum() and secret and len(token) <= MOST_CHARS):
         return None
@@ -96,7 +96,7 @@ def check(client: Redis, shown: Shown) -> ApiKey | None:
 
 
 def check_each(client: Redis, shown: Sequence[Shown]) -> list[ApiKey | None]:
-    """Check several keys as `check` does, in one round trip."""
+    """Return the result of `check` for each of several keys, in their order, in one round trip."""
     pipeline = client.pipeline(transaction=False)
     for each in shown:
         pipeline.hmget(keys.api_key(each.key_id), "key", "secret")
@@ -154,7 +154,10 @@ def take(client: Redis, name: str, rate: str) -> int:
 
 
 def take_each(client: Redis, wanted: Sequence[tuple[str, str]]) -> list[int]:
-    """Take one request from each bucket, given by name and rate, as `take` does, in one round trip."""
+    """Take one request from each named bucket, in one round trip. Return the result of `take` for each.
+
+    `wanted` contains pairs of a name and a rate.
+    """
     calls = []
     for name, rate in wanted:
         requests, period_s = rate_of(rate)

@@ -58,9 +58,9 @@ class KeptDiff(NamedTuple):
 def read(
     client: Redis, partitions: int, plan_id: str, tenant: str, digests: Collection[str], *, texts: int = 0
 ) -> dict[str, KeptDiff]:
-    """Return the diffs of a plan with these digests, by digest; empty if the user may not read them.
+    """Return the diffs of a plan with these digests, by digest; an empty dict if this user may not read diffs.
 
-    The texts of the first `texts` are included. For a diff that is still on the stream, only the figures are.
+    Only the first `texts` diffs contain their text. A diff that no worker has stored yet has only its figures.
     """
     home, found = Partition(partition_of(plan_id, partitions)), dict[str, KeptDiff]()
     wanted = list(dict.fromkeys(digests))
@@ -89,7 +89,10 @@ def _kept(client: Redis, home: Partition, fields: list[str], texts: int) -> dict
 def read_transcript(
     client: Redis, partitions: int, plan_id: str, tenant: str, attempt: Mapping[str, Any]
 ) -> bytes | None:
-    """Return the sent output of the agent of an attempt in a story; None if it is not stored."""
+    """Return the agent's output that an attempt's controller sent; None if it is not stored.
+
+    `attempt` is an attempt of a plan's history.
+    """
     sent = digest_of((attempt.get("transcript") or {}).get("sent"))
     found = read(client, partitions, plan_id, tenant, [sent], texts=1) if sent else {}
     return found[sent].text if sent in found else None
@@ -105,10 +108,11 @@ def take(
     keep: bool,
     is_full: bool,
 ) -> None:
-    """Move the waiting attachments of a partition, one of `share`, to the store; unless `keep`, only their figures.
+    """Store the attachments that wait in a partition's stream; without `keep`, store only their figures.
 
-    Nothing is stored if the server is full. A diff is stored without its secrets, and only within the tenant's share.
-    Three of a kind are stored of an attempt; the one that its outcome names takes the place of another one.
+    Nothing is stored if the server is full. A diff is stored without its secrets. A tenant's diffs may fill its limit,
+    divided by `share`, the number of partitions. At most three attachments of one kind are stored for an attempt. The
+    attachment that the attempt's outcome names then replaces the oldest of them.
     """
     most_of_a_tenant = MOST_OF_A_TENANT // share
     kept = (home.attachments_kept, home.attachments_order, home.attachments_sizes, home.attachments_attempts)
@@ -138,7 +142,7 @@ def take(
 
 
 def _waiting(client: Redis, home: Partition) -> Iterator[tuple[bytes, Attachment | None]]:
-    """Yield the oldest entries of a stream; None for an unreadable one."""
+    """Yield the oldest entries of a partition's stream, each with its attachment; None for an unreadable one."""
     entries: Any = client.xrange(home.attachments, count=TAKEN)
     for entry, fields in entries:
         try:

@@ -50,14 +50,17 @@ def call_of(act: Act) -> tuple[Any, ...]:
 
 
 def call_of_command(command: Command, origin: str | None, result: str, reason: str) -> tuple[Any, ...]:
-    """Return the command that records the result of an operator's command; by Redis the giver names himself."""
+    """Return the command that records the result of an operator's command in the audit log.
+
+    The actor is the name in the command: over Redis, nothing verifies this name.
+    """
     step = f" step {command.step_id}" if command.step_id else ""
     about = f"{command.plan_id}{step}" if command.plan_id else scope_of(command)
     return call_of(Act(f"command {command.command}", command.actor, origin or "redis", about, result, reason))
 
 
 def note(client: Redis, act: Act) -> None:
-    """Write an act; only the log has it if a full server has not even the function for that."""
+    """Write an act to the audit log. If the server is too full for that, write a warning to this process's log."""
     try:
         functions.call_or_load(client, *call_of(act))
     except OutOfMemoryError as full:
@@ -65,7 +68,7 @@ def note(client: Redis, act: Act) -> None:
 
 
 def cut(client: Redis, kept_s: float) -> None:
-    """Remove entries older than about `kept_s`, in whole pages."""
+    """Remove entries older than about `kept_s` seconds. Some older entries stay, because Redis removes whole blocks."""
     oldest = f"{max(0, int((time.time() - kept_s) * 1000))}-0"
     pipeline = client.pipeline(transaction=False)
     for stream in (keys.AUDIT, keys.AUDIT_REFUSALS):
@@ -75,7 +78,7 @@ def cut(client: Redis, kept_s: float) -> None:
 
 
 def read(client: Redis, since_ms: int = 0) -> Iterator[dict[str, str]]:
-    """Yield the acts and refusals since then, the oldest first."""
+    """Yield the acts, refusals and policy changes since `since_ms`, the oldest first."""
     streams = (_entries(client, stream, since_ms) for stream in (keys.AUDIT, keys.AUDIT_REFUSALS))
     return merge(*streams, _policies(client, since_ms), key=lambda entry: entry["at"])
 

@@ -16,7 +16,7 @@ MOST_KEPT = 500  # of a tenant in a partition
 
 
 def read(client: Redis, partition: Partition, tenant: str, names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Read text and model of the summaries with these names; those that are not there are left out."""
+    """Return the text and the model of each summary that exists, by name."""
     if not names:
         return {}
     raw: Any = client.hmget(partition.chunks(tenant), list(names))

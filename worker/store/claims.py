@@ -1,7 +1,8 @@
-"""Steps that gateways read from the queues for controllers without Redis, and claim in their names.
+"""Lets gateways read steps from queues, and claim them, for controllers that have no access to Redis.
 
-All gateways read as one consumer of the group. Its pending entries have been read and not given to a controller; a
-given step moves to a consumer with the controller's name. So any gateway can take over the entries of a dead one.
+All gateways read as one consumer of the group `controllers`. A step is pending with this consumer until a gateway gives
+it to a controller. Then the step is pending with a consumer of the controller's name. So any gateway can take over the
+steps of a dead gateway.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ class SpecEntry(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """The holder of a claim: the name in the lease, the time to live without renewal ('' for the usual), and its info.
+    """The controller that claims a step: its name, its lease time without renewal ('' for the default), and its info.
 
-    `claim` is the token of the answered claim; '' for a renewal.
+    `claim` is the token of the request that the claim answers; '' for a renewal.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Holder(NamedTuple):
     claim: str = ""
 
     def beat(self, lease_key: str, attempt: int, lease: str, tool_calls: int | None = None) -> Command:
-        """Return the call that claims or renews an attempt, with its number of `tool_calls` if that is counted."""
+        """Return the call that claims or renews an attempt's lease, and that reports `tool_calls` if it is given."""
         call = ("FCALL", functions.HEARTBEAT, 1, lease_key, str(attempt), lease, self.name, self.ttl_s)
         if tool_calls is not None:
             return (*call, self.info, self.claim, tool_calls)
@@ -64,11 +65,10 @@ class Holder(NamedTuple):
 
 
 def run(client: Redis, commands: Sequence[Command]) -> list[Any]:
-    """Send commands together and return their replies, errors included. Loads the functions if they are missing.
+    """Send commands together and return their replies; an error is returned as a reply.
 
-    In a cluster, the reply of a server that is away is its error.
-
-    Each command may be sent twice.
+    Loads the functions if the server lacks them, and sends all commands again. So each command may run twice. In a
+    cluster, the reply of a server that is away is a connection error.
     """
     for _ in range(2):
         try:
@@ -106,7 +106,10 @@ def read_new(client: Redis, stream: str, count: int) -> list[SpecEntry]:
 
 
 def take_stranded(client: Redis, streams: Sequence[str], idle_ms: int) -> list[SpecEntry]:
-    """Take over the specs that a gateway read that long ago and did not give; each goes to only one gateway."""
+    """Return specs that a gateway read at least `idle_ms` ago and gave to no controller.
+
+    Each spec is returned to only one gateway.
+    """
     looks = [("XPENDING", stream, CONTROLLERS, "IDLE", idle_ms, "-", "+", MOST, GATEWAYS) for stream in streams]
     taken: list[SpecEntry] = []
     for stream, pending in zip(streams, run(client, looks) if looks else (), strict=True):
@@ -118,7 +121,7 @@ def take_stranded(client: Redis, streams: Sequence[str], idle_ms: int) -> list[S
 
 
 def read_again(client: Redis, places: Iterable[tuple[str, str]]) -> list[SpecEntry]:
-    """Return specs that were given before, if their attempts have not ended."""
+    """Return specs that were given before, by pairs of stream and entry id; specs of ended attempts are left out."""
     taken: list[SpecEntry] = []
     for stream, entry_id in places:
         taken += _specs(client, stream, client.xrange(stream, entry_id, entry_id))
@@ -187,12 +190,11 @@ def move(client: Redis, given: Iterable[tuple[SpecEntry, str]]) -> None:
 
 
 def hand_back(client: Redis, specs: Sequence[tuple[SpecEntry, str]]) -> list[tuple[SpecEntry, str]]:
-    """Report attempts that reached no controller, each with the token of its claim, '' if it is unclaimed.
+    """Report that attempts reached no controller, so that their steps are tried again; no halt rule counts that.
 
-    Returns the attempts whose server of a cluster is away.
-
-    Their steps are tried again, and no halt rule counts them. A step that another claim received meanwhile stays with
-    its caller. Raises the server's refusal; then all of them may be reported again.
+    Each spec comes with the token of its claim, or '' if it is unclaimed. If another claim has received the step
+    meanwhile, that caller keeps it. Returns the attempts that were not reported, because their server of a cluster is
+    away. Raises any other error of the server; then the caller may report all of them again.
     """
     commands = []
     for spec, claim in specs:

@@ -52,9 +52,9 @@ def concerns_server(error: RedisError) -> bool:
 
 
 class RefusedRedis(PlannerError):
-    """This Redis answers and cannot be used; waiting does not change that.
+    """A Redis server that answers but cannot be used, and that waiting does not change.
 
-    `code` names why, as in a problem.
+    `code` is a problem code, such as `wrong_password`.
     """
 
     def __init__(self, code: str, sentence: str) -> None:
@@ -63,14 +63,17 @@ class RefusedRedis(PlannerError):
 
 
 class Connects:
-    """Counts the connections of a client. After a new one the server may be another one."""
+    """Counts the connections of a client: a new connection may lead to another server."""
 
     def __init__(self) -> None:
         self.count = 0
         self._lock = threading.Lock()
 
     def __call__(self, connection: Connection | None) -> None:
-        """Do the usual handshake, and count; None if an existing connection leads to another server's data now."""
+        """Count a connection, and do the usual handshake on it.
+
+        `connection` is None if no connection is new, but a cluster's slots have moved to other servers.
+        """
         with self._lock:
             self.count += 1
         if connection:
@@ -109,7 +112,7 @@ def _maker(url: str) -> Callable[..., Redis]:
 
 
 def has_several(client: Redis) -> bool:
-    """Return whether the client is one of a cluster, where one server may be away and the others not."""
+    """Return whether this is a client of a cluster, where one server can be away while others answer."""
     return hasattr(client.connection_pool, "topology")
 
 
@@ -126,7 +129,10 @@ def place(url: str) -> str:
 
 
 def refusal(error: Exception, url: str, setting: str = "PLANNER_REDIS_URL") -> RefusedRedis | None:
-    """Return why the server at `url` does not serve us; None for a passing reason, such as an outage."""
+    """Return the reason why the server at `url` can never serve this process; None if waiting may help.
+
+    `setting` is the name of the setting with this URL.
+    """
     where = f"Redis at {place(url)}"
     if isinstance(error, RefusedRedis):
         return error

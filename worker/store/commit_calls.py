@@ -34,7 +34,10 @@ class Write(NamedTuple):
 
 
 def lay_out(writes: Sequence[Write | PlainChange], partition: Partition) -> list[Any]:
-    """Return the changes of several plans as arguments of commit.lua, each after its number of arguments."""
+    """Return the changes of several plans as the arguments of commit.lua.
+
+    The first argument contains the number of arguments of each change.
+    """
     sizes: list[str] = []
     laid: list[Any] = [""]
     for write in writes:
@@ -155,7 +158,7 @@ def _parts(write: Write, partition: Partition) -> dict[str, Sequence[Any]]:
 
 
 def _end_of(change: Changeset, step: str) -> int:
-    """Return how an attempt of a step ended, as a number of commit_parts."""
+    """Return how a step's attempt ended: CANCELLED, DONE or FAILED of commit_parts, or 0 for any other end."""
     if step in change.cancelled:
         return parts.CANCELLED
     done = change.worked.get(step)
@@ -174,7 +177,7 @@ def read_whole(partition: Partition, plan_id: str, reply: Any) -> HotPlan:
 
 
 def read_ahead(partition: Partition, plan_id: str, reply: Any, ahead: int) -> HotPlan:
-    """Return the part of a large plan that was read for its next outcomes, `ahead` steps."""
+    """Return the part of a large plan that its next outcomes can change; `ahead` steps of it were read ahead."""
     hot, fields, statuses, flying, queue, more_ready = reply
     read = (decode_plan(hot), *(each(some, 2) for some in (fields, statuses, flying)), queue, ())
     return HotPlan.load(plan_id, _places(partition, plan_id), *read, ahead=ahead, more_ready=bool(more_ready))

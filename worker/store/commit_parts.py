@@ -22,10 +22,10 @@ NUMBERS = {"count", "integer", "maybe"}
 
 
 class Part(NamedTuple):
-    """The columns of a part, by their names; `kinds` are those of the words.
+    """The columns of a part of a commit: `kinds` are the types of `words`, in the same order.
 
-    Lua returns the rows of a part as tables. For a flat part it returns the arguments, which go unchanged into a
-    command.
+    Lua returns each row of a part as a table. For a flat part (`is_flat`) it returns the unchanged arguments, which go
+    into a Redis command.
     """
 
     name: str

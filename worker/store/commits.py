@@ -58,14 +58,20 @@ class JournalRecord(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class OtherJournal:
-    """The file of another process; on another host it is unknown whether that process is alive."""
+    """The journal file of another process, with its content.
+
+    `lives` is False if the process has ended, or if the file is old. For a process on another host only the age counts.
+    """
 
     path: Path
     kept: JournalRecord
     lives: bool
 
     def forget(self) -> None:
-        """Remove the file after every plan has heard of its loss, unless its process has written it again."""
+        """Remove the file, because every plan knows of this process's lost commits.
+
+        The file stays if the process has written it again.
+        """
         with suppress(OSError, ValidationError):
             if JournalRecord.model_validate_json(self.path.read_bytes()) == self.kept:
                 self.path.unlink()
@@ -133,7 +139,7 @@ def close_all() -> None:
 
 
 class Lost(NamedTuple):
-    """The commits after number `base` are lost, which changed the plans in `plans`; None: possibly any plan."""
+    """Lost commits: all after number `base`. They changed the plans in `plans`; None means possibly any plan."""
 
     base: int
     plans: list[str] | None
@@ -157,11 +163,11 @@ class Count(NamedTuple):
 
 
 class Commits:
-    """The commits that one process knows of one partition.
+    """Counts the commits that this process knows of one partition, and compares the count with the server's.
 
-    It is stored in `folder` for other and later processes of this host. `connects` counts the connections for commits:
-    on a new one the server has to be compared first. Not for several threads at once. A separate thread saves the
-    record until `close`.
+    The record is stored in `folder` for other and later processes of this host. `connects` counts the connections that
+    commits use: after a new one, the server has to be compared first. One thread at a time may use it. Until `close`, a
+    separate thread saves the record.
     """
 
     def __init__(
@@ -219,9 +225,9 @@ class Commits:
         return self.compare() is not None
 
     def compare(self) -> Lost | None:
-        """Compare the server with the records of this and other processes, and continue in its epoch.
+        """Compare the server's commits with the records of this and other processes, and join the server's epoch.
 
-        Returns the loss that was not yet forgotten.
+        Returns the lost commits that the plans do not all know of yet; None if there are none.
         """
         data_id = self._ask(self._epoch, self.known).data_id
         connection = self._connects.count if self._connects else -1  # another thread may make one meanwhile
@@ -280,7 +286,7 @@ class Commits:
         return Count(found[0].decode(), *found[1:])
 
     def _base_since(self, epoch: int, server: Count) -> int:
-        """Return the commit after which the server has lost some since that epoch; -1 for none."""
+        """Return the number of the last commit before the loss, if the server lost commits since `epoch`; else -1."""
         return self._ask(epoch, 0).base if epoch < server.epoch else -1
 
     def _take_up(self, others: list[OtherJournal], server: Count) -> None:

@@ -41,9 +41,9 @@ class DeadStream(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """A selection of entries; empty fields mean all.
+    """A selection of dead entries; an empty field matches all.
 
-    `stream` is a place, or the stream where entries came from, or the end of its name.
+    `stream` matches the name or key of a dead stream, the stream that an entry came from, or the last part of its key.
     """
 
     cause: str = ""
@@ -96,7 +96,7 @@ class Dead:
 
     @property
     def size(self) -> int:
-        """Bytes of its largest part, before truncation."""
+        """The size of its largest field in bytes, before truncation."""
         size = self.record.get("size")
         return size if isinstance(size, int) else len(self.data)
 
@@ -144,7 +144,10 @@ class Dead:
         return fields
 
     def document(self, *, body: bool = True) -> dict[str, Any]:
-        """Return it as JSON. If the data are no UTF-8, they are in `data_base64`, and `data` is null."""
+        """Return the entry for JSON; its problem, fields and data are included only with `body`.
+
+        Data that are not UTF-8 are in `data_base64`; then `data` is null.
+        """
         known = {
             "entry": self.name,
             "code": self.code,
@@ -175,7 +178,7 @@ def _goal_id(data: bytes) -> Any:
 
 
 def decode(place: DeadStream, entry: bytes, fields: dict[bytes, bytes] | None) -> Dead:
-    """Return an entry of a dead stream, of any writer."""
+    """Return an entry of a dead stream; an unreadable record, by any writer, is returned as an empty one."""
     fields = fields or {}
     try:
         record = codec.loads(fields.get(b"problem", b""))
@@ -203,7 +206,7 @@ def places(partitions: int) -> list[DeadStream]:
 
 
 def newest(client: Redis, partitions: int, wanted: Filter, after: str = "") -> Iterator[Dead]:
-    """Yield the selected entries, the newest first, page by page, starting after the one named `after`."""
+    """Yield the selected entries, the newest first, from the one that follows the entry named `after`."""
     behind = _rank(after) if after else None
     last = f"{behind[0]}" if behind else "+"
     each = [_pages(client, place, wanted, newest_first=True, last=last) for place in places(partitions)]
@@ -212,7 +215,7 @@ def newest(client: Redis, partitions: int, wanted: Filter, after: str = "") -> I
 
 
 def _rank(name: str) -> tuple[int, str, int]:
-    """Return the sort key of an entry by its name, which may be gone; newer entries are greater."""
+    """Return the sort key of the entry with this name, which may be deleted; newer entries have greater keys."""
     place, _, entry = name.partition("/")
     millis, _, number = entry.partition("-")
     return int(millis), place, int(number)
@@ -287,10 +290,10 @@ def _owner_of_goal(said: dict[str, Any]) -> Owner | None:
 
 
 def replay(client: Redis, batch: Sequence[Dead], data: bytes | None = None) -> None:
-    """Add entries to the streams that they came from, and delete them here: both or neither, for all or none.
+    """Send entries to their original streams again, and delete them here, all in one transaction.
 
-    If a reply is lost, a caller may send them twice, which is harmless: outcomes are identified by lease, goals and
-    commands by id.
+    If the reply is lost, a caller may send them twice. That does no harm: the lease identifies an outcome, the id
+    identifies a goal or a command.
     """
     pipeline = client.pipeline(transaction=True)
     for dead in batch:
@@ -305,7 +308,7 @@ def replay(client: Redis, batch: Sequence[Dead], data: bytes | None = None) -> N
 def drop(client: Redis, batch: Sequence[Dead]) -> None:
     """Delete entries; a server with full memory accepts that, too.
 
-    Before a worker of this version has loaded its functions, dropped entries are counted as displaced ones.
+    If the server lacks the function, the entries are counted as displaced by newer ones.
     """
     for place, ids in _by_place(batch):
         try:

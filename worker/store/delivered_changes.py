@@ -1,6 +1,6 @@
-"""Delivered changes in Redis: kept from the end of their plan on, as long as their state may change.
+"""Delivered changes in Redis: stored from the end of their plan, for as long as their state may change.
 
-They are kept with the records of goals: they outlive their plans.
+They have the cluster slot of the records of goals, because they stay longer than their plans.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PLAN = "PLAN"
 
 
 class Kept(NamedTuple):
-    """A change with the version that it was read as, and when its forge was last read, ms."""
+    """A delivered change, its version for `keep`, and the time when its forge was last read, in ms."""
 
     change: DeliveredChange
     version: int
@@ -40,7 +40,7 @@ class Kept(NamedTuple):
 
 
 def follow_call(plan_id: str, record: PlanRecord) -> tuple[Any, ...] | None:
-    """Make the command that begins to follow the change of a plan that ended; None of a plan without one."""
+    """Return the command that stores the delivered change of an ended plan; None if the plan has no branch."""
     head, branch = record.head, record.delivery.branch
     if not (branch and head.repo):
         return None
@@ -60,14 +60,14 @@ def follow_call(plan_id: str, record: PlanRecord) -> tuple[Any, ...] | None:
 
 
 def job_of(plan_id: str, *, once: bool = False) -> bytes:
-    """Write the job that looks at a plan's change: again and again, or `once` since something happened to it."""
+    """Return the webhook job that looks at a plan's change: from time to time, or `once` after an event."""
     return codec.dumps({"delivered": plan_id, **({"once": True} if once else {})})
 
 
 def nudge(client: Redis, tenant: str, repo: str, names: Iterable[str]) -> bool:
-    """Have the change looked at that a branch or a commit of `repo` leads to; returns whether there is one.
+    """Schedule a look at the change of `repo` that one of `names` belongs to. Return whether there is one.
 
-    `names` are branches, and ids of commits that changes were merged as.
+    `names` are branches, or ids of the commits that changes were merged as.
     """
     places = [_lead(tenant, repo, name) for name in names]
     found: Sequence[Any] = [client.get(place) for place in places]
@@ -78,7 +78,7 @@ def nudge(client: Redis, tenant: str, repo: str, names: Iterable[str]) -> bool:
 
 
 def nudge_targets(client: Redis, tenant: str, repo: str, branches: Iterable[str]) -> None:
-    """Have the open changes of `repo` looked at whose target is one of `branches`, since that moved."""
+    """Schedule a look at each open change of `repo` whose target branch is one of `branches`, which has moved."""
     named, open_ones = frozenset(branches), keys.delivered_open(claims_name(tenant, repo))
     found: Any = client.zrange(open_ones, 0, -1) if named else ()
     changes = read_all(client, [each.decode() for each in found])
@@ -89,7 +89,7 @@ def nudge_targets(client: Redis, tenant: str, repo: str, branches: Iterable[str]
 
 
 def take_turn(client: Redis, change: DeliveredChange) -> bool:
-    """Whether the change may land again: only one change of a repository does so at a time."""
+    """Return whether the change may land again now: a repository has only one such change at a time."""
     turn = keys.delivered_turn(claims_name(change.tenant, change.repo))
     if client.set(turn, change.plan_id, nx=True, ex=TURN_S):
         return True
@@ -106,7 +106,10 @@ def end_turn(client: Redis, change: DeliveredChange) -> None:
 
 
 def awaiting_room(record: PlanRecord) -> DeliveryView | None:
-    """Return that a change waits until its repository takes one more; None of any other plan."""
+    """Return the view of a change that waits because its repository has too many open changes.
+
+    Returns None for any other plan.
+    """
     if not (since := record.delivery.full_since) or record.times.get("ended"):
         return None
     at = rfc3339(since)
@@ -130,7 +133,7 @@ def read_all(client: Redis, plan_ids: Sequence[str]) -> list[Kept | None]:
 
 
 def keep(client: Redis, version: int, change: DeliveredChange) -> bool:
-    """Write a change that was read as `version`, and its state to its goal's record; False if it was overtaken."""
+    """Store a change and its goal's delivery state. Return False if another write came after `version` was read."""
     places = (
         keys.delivered(change.plan_id),
         keys.goal_id(change.goal_id, change.tenant),
@@ -152,9 +155,9 @@ def note_look(client: Redis, change: DeliveredChange, now: int) -> None:
 
 
 def count_open(client: Redis, change: DeliveredChange, now: int) -> tuple[int, str]:
-    """Note whether a change is open; returns how many of its repository are, and one of them, "" if none is.
+    """Record whether a change is open. Return the number of its repository's open changes and the plan of one of them.
 
-    A change without a look for 14 days counts no more.
+    The plan is "" if no change is open. A change that had no look for 14 days is not counted.
     """
     key, pipeline = keys.delivered_open(claims_name(change.tenant, change.repo)), client.pipeline(transaction=False)
     if change.state in OPEN_STATES and change.number:
@@ -172,7 +175,7 @@ def count_open(client: Redis, change: DeliveredChange, now: int) -> tuple[int, s
 def announce(
     client: Redis, partition: Partition, change: DeliveredChange, at: int, told: str, event: tuple[str, bytes]
 ) -> None:
-    """Send an event about a move of a change at `at`, and a callback of the type `told`, unless that is empty."""
+    """Publish an event about a change that moved at `at` (ms), and a callback of the type `told` unless empty."""
     callback: Any = client.hget(partition.plan(change.plan_id).plan, "callback")
     about = (change.plan_id, at, PlanState.COMPLETED, change.plan_head, callback or "")
     functions.call_or_load(client, "FCALL", functions.ANNOUNCE, 1, partition.events, EVENTS_CAP, *event, told, *about)
@@ -183,5 +186,5 @@ def _leads(change: DeliveredChange) -> list[str]:
 
 
 def _lead(tenant: str, repo: str, name: str) -> str:
-    """Name the key of a branch or a commit: no tenant leads to the change of another one."""
+    """Return the key that leads from a branch or commit to its change; tenants never share one."""
     return keys.delivered_by(sha256(f"{tenant}\n{repo.casefold()}\n{name}".encode()).hexdigest())

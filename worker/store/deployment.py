@@ -45,10 +45,10 @@ class ServerOfBefore(WrongDeployment):
 
 
 def join(client: Redis, partitions: int) -> None:
-    """Join as a worker with this number of partitions. Raises WrongDeployment with a sentence if that is not possible.
+    """Check that a worker with this number of partitions may use the server. Raises WrongDeployment with a sentence.
 
-    If the server has no numbers, both are written, provided that the plans are in the partitions of that number.
-    Otherwise it takes one round trip.
+    If the server has no number and layout yet, writes both. It refuses that if a plan is in another partition than it
+    would be with this number.
     """
     there, layout = _read(client)
     if there is None:
@@ -65,10 +65,10 @@ def join(client: Redis, partitions: int) -> None:
 
 
 def check(client: Redis, partitions: int | None) -> None:
-    """Compare the numbers of the server with ours, without the partitions if None; writes nothing.
+    """Compare the server's layout and number of partitions with ours; None skips the number. Writes nothing.
 
-    Raises WrongDeployment with a sentence. A server without the numbers, or one that does not let this user read them,
-    is accepted. Only a worker, which may list functions, looks for old libraries.
+    Raises WrongDeployment with a sentence. A server without these values is accepted, and a server that does not let
+    this user read them. Libraries from before 0.1.0 are not looked for: only a worker may list functions.
     """
     _agree(*_read(client), partitions)
 

@@ -44,9 +44,10 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An endpoint. `tenant` and `repo` are None for all, `named` is True if it is only for plans whose goals name it.
+    """An endpoint for callbacks about the plans of a tenant and repository; None means of all.
 
-    `off` is the reason why it is switched off for now.
+    With `named` it receives only callbacks about plans whose goals name it. `off` is the reason if it is disabled for
+    now.
     """
 
     id: str
@@ -61,7 +62,10 @@ class Endpoint:
     off: str = ""
 
     def hears(self, event: str, tenant: str, repo: str | None, callback: str) -> bool:
-        """Return whether it receives an event of a plan of this tenant and repository, whose goal names `callback`."""
+        """Return whether it receives an event of a plan.
+
+        The plan has this tenant and repository, and its goal names the endpoint `callback`.
+        """
         if event not in self.events or self.tenant not in (None, tenant):
             return False
         return callback == self.id or (not self.named and self.repo in (None, repo))

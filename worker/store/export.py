@@ -83,7 +83,7 @@ def export(
 
 
 def _array(name: str, items: Iterable[Any]) -> Iterator[bytes]:
-    """Yield a field with a list, one item a line."""
+    """Yield the JSON of a field with a list, one item for each line."""
     yield b',\n"' + name.encode() + b'":['
     for number, item in enumerate(items):
         yield (b",\n" if number else b"\n") + codec.dumps(item)

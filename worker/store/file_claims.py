@@ -22,10 +22,10 @@ OVERLAPS = NOTE + overlaps.NOTE  # the field of a plan's steps with its overlaps
 
 
 class ClaimsAsk(NamedTuple):
-    """The files whose claims are to be read, in addition to those of the plan that asks.
+    """The files whose claims a plan has to read, in addition to its own files.
 
-    With `deep`, claims of all plans on the way are read, too. So circles of plans that wait for each other can be
-    found.
+    With `deep`, the claims of each plan that it waits for are read, too. This finds circles of plans that wait for each
+    other.
     """
 
     tenant: str
@@ -34,7 +34,7 @@ class ClaimsAsk(NamedTuple):
     deep: bool = False
 
     def more(self, before: ClaimsAsk | None) -> ClaimsAsk:
-        """Return the union with the earlier question `before`."""
+        """Return a question for the files of this one and of the earlier question `before`."""
         if before is None:
             return self
         return self._replace(files=sorted({*self.files, *before.files}), deep=self.deep or before.deep)
@@ -47,18 +47,18 @@ def read_call(partition: Partition, ask: ClaimsAsk, plan_id: str = "") -> tuple[
 
 
 def release(client: Redis, partition: Partition, plan_id: str, *, is_merged: bool = False) -> None:
-    """Give back the files that a plan keeps after its end, as its change is merged or closed.
+    """Release the files that an ended plan still claims, because its change is merged or closed.
 
-    A merged change keeps the claim on its goal for JUST_MERGED_MS, under another name.
+    With `is_merged`, its claim on its goal stays for JUST_MERGED_MS under another name, so that duplicates are found.
     """
     window = JUST_MERGED_MS if is_merged else 0
     functions.call_or_load(client, "FCALL", functions.RELEASE_CLAIMS, 1, partition.timers, plan_id, window)
 
 
 def set_claim(client: Redis, partition: Partition, repository: tuple[str, str], mark: str, plan_id: str) -> None:
-    """Have a plan that keeps its files alone keep a claim that is no file, or with "" no plan.
+    """Make a plan the only one with the claim `mark`, which is no file; with "" no plan has this claim.
 
-    `repository` is the tenant and the name.
+    A plan that keeps no files after its end does not receive the claim. `repository` is the tenant and the name.
     """
     about = (claims_name(*repository), mark, plan_id)
     functions.call_or_load(client, "FCALL", functions.SET_CLAIM, 1, partition.timers, *about)
@@ -73,7 +73,10 @@ def read_overlaps(note: bytes | None) -> tuple[OverlapView, ...]:
 
 
 def decode(reply: Any, ask: ClaimsAsk | None = None, plan_id: str = "") -> FileClaims:
-    """Return the claims in a reply for the plan that asked; without `ask` the reply is complete."""
+    """Return the claims in a reply to the question `ask` of a plan.
+
+    Without `ask`, the reply contains all claims that count.
+    """
     files, plans = reply
     names = [file.decode() for file in files[::3]]
     found = FileClaims(

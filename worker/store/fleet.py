@@ -62,7 +62,7 @@ class Stream:
 
 
 class _Held(NamedTuple):
-    """The holder of a step, the step, the holder's info, and the silence in ms after which the holder is gone."""
+    """A step in hand: its controller, the step, the controller's info, and the silence in ms that ends the claim."""
 
     name: str
     step: StepInHand
@@ -92,10 +92,10 @@ class _Controller:
 
 
 def queues(client: Redis, known: Iterable[str] | None = None, partitions: int = 1) -> list[QueueView]:
-    """Return every queue, also empty paused ones, with its length, its readers and the age of its first entry.
+    """Return every queue with its length, its readers and the age of its first entry; also empty paused queues.
 
-    If `known` is given, only those queues are read; else the usual ones and those that steps of plans in the
-    `partitions` named.
+    Only the `known` queues are read, if given. By default these are the usual queues and each queue that a step of a
+    plan in the `partitions` named.
     """
     return queues_of(client, streams(client, known, partitions))
 
@@ -212,9 +212,9 @@ def controllers_of(client: Redis, found_streams: Sequence[Stream]) -> list[Contr
 
 
 def _count(counts: Counter[tuple[int, str]], result: int, name: str) -> int:
-    """Return the count of a name.
+    """Return the number of attempts for a controller's name and a result.
 
-    Controllers `<name>-<number>` of one program claim under its name and share one count.
+    Controllers `<name>-<number>` of one program share the count of `<name>`.
     """
     return counts[result, name] or counts[result, _program(name)]
 
@@ -253,16 +253,16 @@ def _reads(consumer: dict[str, Any]) -> bool:
 
 
 def _named(client: Redis, known: Iterable[str] | None, partitions: int) -> list[tuple[str, str]]:
-    """Return the streams that these queues may have.
+    """Return queue and stream key for each partition of the `known` queues, which may not exist.
 
-    By default the usual queues and those that steps of plans named.
+    By default these are the usual queues and each queue that a step of a plan named.
     """
     names = {*USUAL, *read_queue_names(client, partitions)} if known is None else known
     return sorted((queue, Partition(number).steps(queue)) for queue in names for number in range(partitions))
 
 
 def _streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[Stream]:
-    """Yield those of these streams that exist, with the queue of each."""
+    """Yield the existing streams among pairs of queue and stream key."""
     for some in batches(named, AT_ONCE):
         with client.pipeline(transaction=False) as pipeline:
             for _, key in some:
@@ -366,7 +366,7 @@ def _info(raw: bytes | None) -> dict[str, Any] | None:
 
 
 def count_named(named: Collection[str]) -> dict[str, int]:
-    """Return the counters for these queues, each to be raised by 1."""
+    """Return the counters for these queues, with the increment 1 for each."""
     return {QUEUE + queue: 1 for queue in sorted(named)[:MOST]}
 
 

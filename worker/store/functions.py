@@ -166,9 +166,9 @@ class Talk:
         self._pool.release(self._connection)
 
     def _read_rest(self) -> bool:
-        """Read the replies that are owed, which must not answer a later call; returns False if that fails.
+        """Read and drop all replies that were not received, so that none answers a later call. Return False on failure.
 
-        A new connection would do as well, but all that use the client would compare the server again.
+        A new connection would also work, but then all users of the client would compare the server's commits again.
         """
         try:
             while self._owed:
@@ -202,7 +202,7 @@ class Talk:
         return replies
 
     def receive_each(self, count: int) -> list[Any]:
-        """Return the next `count` replies; that of a server that is away is its error."""
+        """Return the next `count` replies; if a server is away, its replies are the error."""
         replies: list[Any] = []
         for _ in range(count):
             try:

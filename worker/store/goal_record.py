@@ -58,11 +58,10 @@ def claim_call(key: str, plan_id: str, digest: str, retention_s: int, *, once: b
 
 
 def hold(client: Redis, key: str, stream: str, entry_id: bytes) -> bool:
-    """Record the entry of `stream` for which a goal's plan is drafted.
+    """Record `entry_id` of `stream` as the entry that a goal's plan is drafted for.
 
-    Returns False if it is another entry of the same goal.
-
-    Raises Overtaken if the record is gone: a write would create a record without expiry.
+    Returns False if another entry of the same goal is recorded and still on the stream. Raises Overtaken if the record
+    has expired: a write would create a record without expiry.
     """
 
     def write(pipeline: Pipeline) -> None:
@@ -98,9 +97,9 @@ def settle(
     retention_s: int,
     *before: GoalVerdict,
 ) -> bool:
-    """Write the verdict over one of `before`, if the record of `goal` (id, tenant) belongs to this plan.
+    """Replace the verdict in the record of `goal` (id, tenant), if it is one of `before` and belongs to this plan.
 
-    Returns whether it was written. A full server accepts it, too.
+    Returns whether it was replaced. A server with full memory accepts the write.
     """
     return bool(functions.call(client, *settle_call(goal, plan_id, verdict, reason, retention_s, *before)))
 

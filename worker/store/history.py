@@ -102,7 +102,7 @@ def sent_of(outcome: dict[str, Any]) -> str | None:
 
 
 def _handed_back(outcome: dict[str, Any]) -> dict[str, Any]:
-    """Return why an attempt was handed back; if its verification could not run, there may only be an exit code."""
+    """Return the view of an attempt that was handed back, or whose verification could not run."""
     said = outcome.get("released")
     told = said or outcome.get("cannot_verify") or {}
     reason = fit(told.get("reason") or outcome.get("error_message") or "", MAX_REASON, as_written)
@@ -114,7 +114,7 @@ def _handed_back(outcome: dict[str, Any]) -> dict[str, Any]:
 
 
 def _excuse(result: str, outcome: dict[str, Any] | None, facts: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the tests that fail in a step that is done: all of them failed before the plan."""
+    """Return the reason if a step is done in spite of failing tests: they failed before the plan. Else return {}."""
     if result != "DONE" or not outcome:
         return {}
     tests = outcome.get("failing_tests") or ()
@@ -145,7 +145,7 @@ def _instructions(outcome: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _findings(line: dict[str, Any]) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
-    """Yield the planner's reasons for successes that did not count, by step and attempt."""
+    """Yield step, attempt and reason for each success that the planner did not accept."""
     for what, *said in line["in"]:
         if what == "output refused":  # the plan could not use its answer
             yield (said[0], said[1]), {"category": FailureCategory.OUTPUT_REFUSED.value, "reason": said[2]}
@@ -163,7 +163,10 @@ def _ends(line: dict[str, Any]) -> Iterator[tuple[str, int | None, dict[str, Any
 
 
 def _cause(facts: dict[str, Any] | None, said: dict[str, Any] | None, reason: str, *, failed: bool) -> dict[str, Any]:
-    """Return why an attempt failed. The judgement is a pure function, so it equals the planner's at that time."""
+    """Return category and reason of an attempt's failure, as the planner judged it.
+
+    Without an outcome (`said` is None) the category is LEASE_EXPIRED. Unless the attempt `failed`, both are None.
+    """
     if said is None:
         return {"category": "LEASE_EXPIRED", "reason": reason}
     failure = None

@@ -40,9 +40,9 @@ class NoRest(PlannerError):
 
 
 def read(client: Redis, partitions: int, plan_id: str) -> KeptGoal:
-    """Return the stored goal of a plan, with its own steps as they were supplied.
+    """Return the stored goal of a plan, with the steps that the goal brought, in their original form.
 
-    Its log and documents are included as its steps received them.
+    The goal contains its long texts, such as logs.
     """
     k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
     pipeline = client.pipeline(transaction=False)
@@ -89,7 +89,7 @@ def _depending_on(step: dict[str, Any], names: Collection[str]) -> dict[str, Any
 
 
 def _done_before(client: Redis, k: PlanKeys, step_id: str) -> tuple[frozenset[str], str | None]:
-    """Return the steps that were done before a step was, and the last of them that landed a commit."""
+    """Return the steps that were done before `step_id` was, and the last of these steps that landed a commit."""
     done: list[str] = []
     landed = None
     for line in history.read_log(client, k):

@@ -18,7 +18,7 @@ CHANGES, DRAFTS = FAILED_DIFFS, CACHE
 
 
 class FailedChange(NamedTuple):
-    """A change that failed under a verification, by its name, on a base commit; last `at`, in ms."""
+    """A change that failed a verification: the time of the last failure in ms, its base commit, and its diff's hash."""
 
     at: int
     base_sha: str

@@ -72,7 +72,7 @@ def page_session(digest: str) -> str:
 
 
 def claim_id(key_id: str, claim: str) -> str:
-    """String: who asks for a claim at a gateway, or the steps that it was given."""
+    """String: the caller that makes a claim at a gateway; later, the steps that the claim received."""
     return f"planner:{{claims}}:id:{key_id}:{claim}"
 
 
@@ -100,12 +100,12 @@ def delivered_open(repository: str) -> str:
 
 
 def delivered_turn(repository: str) -> str:
-    """String: the plan whose change lands again now; its repository has one at a time."""
+    """String: the plan whose change lands again now; each repository has at most one."""
     return f"{DELIVERED}:turn:{repository}"
 
 
 def delivered_by(digest: str) -> str:
-    """String: the plan of whose change a branch, or a commit, of a repository is."""
+    """String: the plan that delivered the change of a branch or commit; `digest` is of tenant, repository and name."""
     return f"{DELIVERED}:by:{digest}"
 
 
@@ -125,7 +125,7 @@ def day_grants(day: int, scope: str) -> str:
 
 
 def bucket(name: str) -> str:
-    """The fixed bucket (00..ff) of a repository, or of a plan that has none."""
+    """Return the bucket (00 to ff) that a name always has: a repository's name, or a random one for a plan without."""
     return f"{crc_hqx(name.encode(), 0) % BUCKETS:02x}"
 
 
@@ -210,11 +210,14 @@ class Partition:
         return f"{self.tag}used:{name}"
 
     def memory(self, name: str) -> str:
-        """List: what attempts of a repository came to, newest first (see tasks/memory/outcomes.py)."""
+        """List: the recorded attempts of a repository's steps, newest first (see tasks/memory/outcomes.py)."""
         return f"{self.tag}memory:{name}"
 
     def memories(self, tenant: str) -> str:
-        """Sorted set: these lists of a tenant, quoted as their names begin, by when one was used last."""
+        """Sorted set: the names of a tenant's lists of recorded attempts, by the time of their last use.
+
+        `tenant` is quoted as in the names of these lists.
+        """
         return f"{self.tag}memories:{tenant}"
 
     def worked(self, day: int) -> str:
@@ -223,20 +226,20 @@ class Partition:
 
     @property
     def remembering(self) -> str:
-        """Sorted set: the tenants that have such lists, quoted likewise, by when one was used last."""
+        """Sorted set: the quoted names of tenants with recorded attempts, by the time of their last use."""
         return f"{self.tag}memories"
 
     def recall(self, name: str) -> str:
-        """Hash of counters: what plans of a kind, tenant and repository leave to those that come after them."""
+        """Hash: the counters that plans of a kind, tenant and repository leave to later plans."""
         return f"{self.tag}recall:{name}"
 
     @property
     def recalled(self) -> str:
-        """Sorted set: the counters of `recall` that are kept, by when one was last raised."""
+        """Sorted set: the names of the hashes of `recall`, by the time when a counter was last raised."""
         return f"{self.tag}recalled"
 
     def kept(self, name: str) -> str:
-        """Hash: what plans of a tenant's repository remember for each other; `:order` behind it lists its fields."""
+        """Hash: failed diffs or cached drafts of a tenant's repository; `:order` after the name lists its fields."""
         return f"{self.tag}kept:{name}"
 
     def sums(self, period: str, number: int) -> str:
@@ -245,7 +248,7 @@ class Partition:
 
     @property
     def claims_kept(self) -> str:
-        """Sorted set: plans that ended -> until when they keep the files that they delivered, in ms."""
+        """Sorted set: ended plans that still claim the files that they delivered -> the end of that in ms."""
         return f"{self.claims}:kept"
 
     def claims_of(self, name: str) -> str:

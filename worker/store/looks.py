@@ -12,9 +12,9 @@ from worker.store.keys import GROUP, Partition
 
 
 class Unread(NamedTuple):
-    """The last entry of a stream that our group has read, and whether there are more.
+    """The last entry of a stream that our group has read, and whether later entries exist.
 
-    None if there is no such group.
+    `last` is None if the stream has no such group.
     """
 
     last: bytes | None
@@ -22,7 +22,7 @@ class Unread(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """The state of a stream: its length, the last read entry, pending entries, the oldest of them, and its consumer."""
+    """The state of a stream: length, last read entry, number of pending entries, the oldest one and its consumer."""
 
     stream: str
     length: int
@@ -33,14 +33,14 @@ class Waiting(NamedTuple):
 
 
 class Due(NamedTuple):
-    """The first time of all clocks in ms, None for none, and the places of those that have run out."""
+    """The earliest time of all clocks in ms (None if there is none), and the indexes of the expired clocks."""
 
     first: float | None
     places: tuple[int, ...]
 
 
 def unread(client: Redis, streams: Sequence[str]) -> list[Unread]:
-    """Return for each stream whether it has entries that our group has not read."""
+    """Return for each stream the last entry that our group has read, and whether it has unread entries."""
     if not streams:
         return []
     found = functions.call_or_load(client, "FCALL", functions.UNREAD, len(streams), *streams, GROUP)
@@ -53,7 +53,7 @@ def waiting_call(streams: Sequence[str]) -> tuple[str | int, ...]:
 
 
 def waiting(streams: Sequence[str], reply: Sequence[Sequence[bytes]]) -> list[Waiting]:
-    """Return the state of those streams that have entries."""
+    """Return the state of each stream that has entries, from the reply to `waiting_call`."""
     return [
         Waiting(streams[int(place) - 1], int(length), last, int(pending), *oldest)
         for place, length, last, pending, *oldest in reply
@@ -79,9 +79,9 @@ def read_due(reply: Sequence[bytes | int]) -> Due:
 
 
 def look_over(client: Redis, partitions: Sequence[Partition], idle_ms: int) -> list[int]:
-    """Sweep the idle partitions. Returns the numbers of the others.
+    """Record a sweep for each partition where nothing is due. Return the numbers of the other partitions.
 
-    An entry that is pending for `idle_ms` belongs to a dead worker.
+    An entry that is pending for `idle_ms` counts as left by a dead worker.
     """
     if not partitions:
         return []

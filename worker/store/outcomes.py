@@ -1,4 +1,4 @@
-"""Outcomes that come by another door than Redis: who may send them, and putting them on their streams."""
+"""Outcomes that arrive over HTTP: checks their leases, and adds them to the streams of their plans."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AttemptRef(NamedTuple):
 
 
 def without_lease(client: Redis, partitions: int, attempts: Sequence[AttemptRef]) -> set[AttemptRef]:
-    """Return which of these are not live attempts with their lease."""
+    """Return the attempts that are not live, or that name a wrong lease."""
     pipeline = client.pipeline(transaction=False)
     for each in attempts:
         home = Partition(partition_of(each.plan_id, partitions))
@@ -35,7 +35,7 @@ def without_lease(client: Redis, partitions: int, attempts: Sequence[AttemptRef]
 
 
 def queues_of(client: Redis, partitions: int, attempts: Collection[AttemptRef]) -> set[str]:
-    """Name the queues of these attempts' steps, as far as they are there."""
+    """Return the queues of these attempts' steps; steps that do not exist are left out."""
     pipeline = client.pipeline(transaction=False)
     for each in attempts:
         pipeline.hget(Partition(partition_of(each.plan_id, partitions)).plan(each.plan_id).steps, each.step_id)
@@ -50,9 +50,9 @@ class EntryPlace(NamedTuple):
 
 
 def publish(client: Redis, partitions: int, messages: Sequence[tuple[str, bytes]]) -> tuple[EntryPlace, ...]:
-    """Put outcomes on the streams of their plans; returns their entries, in order.
+    """Add outcomes to the streams of their plans. Return their entries, in order.
 
-    Raises the first error of the server. Who sends all of them again then does no harm.
+    Raises the first error of the server. A caller may then send all of them again without harm.
     """
     pipeline = client.pipeline(transaction=False)
     homes = [partition_of(plan_id, partitions) for plan_id, _ in messages]
@@ -62,7 +62,7 @@ def publish(client: Redis, partitions: int, messages: Sequence[tuple[str, bytes]
 
 
 def taken(client: Redis, places: Collection[EntryPlace]) -> frozenset[EntryPlace]:
-    """Return which of these entries the planner is done with."""
+    """Return the entries that the planner has processed."""
     pipeline = client.pipeline(transaction=False)
     for place in places:
         pipeline.xrange(Partition(place.partition).outcomes, place.entry, place.entry)

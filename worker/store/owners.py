@@ -83,7 +83,7 @@ def owners(client: Redis, partitions: int) -> dict[int, str | None]:
 
 @contextmanager
 def _whole(client: Redis) -> Iterator[None]:
-    """Load the functions if the server has lost them; the call still fails this once."""
+    """If the server lacks the functions, load them and raise FunctionsMissing: the next call succeeds."""
     try:
         yield
     except FunctionsMissing:

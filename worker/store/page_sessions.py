@@ -57,7 +57,7 @@ def end(client: Redis, token: str) -> None:
 
 
 def csrf_of(token: str) -> str:
-    """Return the value in every form of a session that no other site can know."""
+    """Return the CSRF value of a session: each form contains it, and no other site can know it."""
     return hmac.new(token.encode(), CSRF, hashlib.sha256).hexdigest()
 
 

@@ -20,7 +20,7 @@ MOST = 50
 
 
 def read(client: Redis, kind: str, k: PlanKeys) -> tuple[CriterionView, ...]:
-    """Read the first criteria of a plan of this kind; none of a kind without criteria, which costs no read."""
+    """Return the first MOST criteria of a plan; empty, without a read, if plans of this `kind` have none."""
     if kind not in KINDS:
         return ()
     found: Any = client.hmget(k.plan, "document", "strategy_state", "head")

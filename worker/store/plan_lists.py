@@ -29,7 +29,7 @@ CURSOR = re.compile(r"(\d{1,15})\.(plan_[0-9a-f]{2}-[0-9a-f]{1,64})", re.ASCII)
 
 
 class WrongCursor(PlannerError):
-    """That is no cursor of a list of plans."""
+    """The text is no cursor of a list of plans."""
 
 
 class Place(NamedTuple):
@@ -84,7 +84,10 @@ class PlanFilter:
         return tuple(self.text.casefold().split())
 
     def is_told(self, goal: str, head: Callable[[], PlanHead]) -> bool:
-        """Return whether a plan with this goal contains all words; its head is read only if the goal does not."""
+        """Return whether a plan contains all search words: in its goal, or else also in its goal's id or repository.
+
+        `head` is called only if the goal does not contain all words.
+        """
         words, said = self.words, goal.casefold()
         if all(word in said for word in words):
             return True
@@ -178,9 +181,9 @@ def _places(client: Redis, key: str, since: int, below: Place | None) -> Iterato
 
 
 def count_states(client: Redis, partitions: int, among: Sequence[Sequence[str]] = ((),)) -> dict[str, int] | None:
-    """Return the number of plans in each state that are in all lists of one of `among`; no plan may be in two of these.
+    """Return the number of matching plans by state; None if the lists are too long to count at once.
 
-    Returns None if the lists are too long to be counted at once.
+    A plan matches if it is in all lists of one group of `among`. No plan may match two groups.
     """
     parts = [Partition(number) for number in range(partitions)]
     pipeline = client.pipeline(transaction=False)
@@ -204,7 +207,7 @@ def count_states(client: Redis, partitions: int, among: Sequence[Sequence[str]] 
 def _count_common(
     client: Redis, parts: list[Partition], known: list[dict[PlanState, int]], among: Sequence[Sequence[str]]
 ) -> list[dict[PlanState, int]]:
-    """Return by partition and state the plans in all lists of one of `among`; the server walks the shortest list."""
+    """Return for each partition the number of matching plans by state; `among` is as in `count_states`."""
     pipeline = client.pipeline(transaction=False)
     asked = [
         (number, state) for number, row in enumerate(known) for state, count in row.items() if count for _ in among

@@ -22,7 +22,7 @@ class NoSuchPlan(PlannerError):
 
 
 class Ambiguous(PlannerError):
-    """Several plans begin like this."""
+    """The ids of several plans begin with the given text."""
 
 
 def resolve(client: Redis, partitions: int, prefix: str, tenant: str = NO_TENANT) -> str:
@@ -38,7 +38,7 @@ def resolve(client: Redis, partitions: int, prefix: str, tenant: str = NO_TENANT
 
 
 def choose(prefix: str, answer: GoalAnswer | None, find: Callable[[str], list[str]]) -> str:
-    """Return the plan for `prefix`: that of the goal with this id, or the one that `find` returns.
+    """Return the plan of the goal with the id `prefix`, or else the plan that `find` returns.
 
     Raises as `resolve` does.
     """

@@ -1,7 +1,7 @@
-"""Plans in an order: of those that are asked for, the newest MOST_RANKED are compared.
+"""Sorts plans by a figure or a text; only the newest MOST_RANKED wanted plans are compared.
 
-The highest figure comes first; texts go from A to Z, plans without one last. Of each plan only the compared field is
-read. Which of them fit is asked of the lists that plans are in.
+The highest figure comes first; texts are from A to Z, and plans without a text are last. Only the compared field of
+each plan is read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _first(raw: bytes) -> Place:
 
 
 class Order(NamedTuple):
-    """The field of a plan's hash that an order reads, and the place by its content."""
+    """A sort order: the compared field of a plan's hash, and the function that turns its content into a sort key."""
 
     field: str
     place: Callable[[bytes], Place]
@@ -70,7 +70,7 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
 
 
 def rank(client: Redis, partitions: int, wanted: PlanFilter, by: str) -> dict[str, Place]:
-    """Return the places of the newest plans that are wanted; a few may have changed since and not fit."""
+    """Return the sort key of each of the newest wanted plans; a plan that changed meanwhile may not match any more."""
     found = _read(client, partitions, wanted, ORDERS[by])
     return _by_controller(client, partitions, found) if by == CONTROLLER else found
 
@@ -92,7 +92,10 @@ def _read(client: Redis, partitions: int, wanted: PlanFilter, order: Order) -> d
 
 
 def _by_controller(client: Redis, partitions: int, states: Mapping[str, Place]) -> dict[str, Place]:
-    """Return the places of plans by who works on them, read of the newest MOST_AT_WORK that have not ended."""
+    """Return sort keys by the name of a controller that works on the plan.
+
+    Controllers are read only for the newest MOST_AT_WORK plans that have not ended.
+    """
     ends = {state.casefold() for state in PLAN_ENDS}
     live = [plan_id for plan_id, (_, state) in states.items() if state not in ends][:MOST_AT_WORK]
     try:
@@ -109,7 +112,7 @@ def _is_about(wanted: PlanFilter, head: bytes | None, text: bytes | None) -> boo
 
 
 def _in_all_lists(client: Redis, partitions: int, plan_ids: Iterable[str], wanted: PlanFilter) -> Iterator[str]:
-    """Yield those of the plans that are in all lists which have every plan that is wanted."""
+    """Yield the plans that are in every list that the filter names."""
     if len(wanted.names) <= 1:
         yield from plan_ids
         return

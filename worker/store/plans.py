@@ -43,10 +43,7 @@ class UnreadablePlan(PlannerError):
 
 
 class Reconnected(PlannerError):
-    """The connection is another one than when the server's commits were compared.
-
-    They are compared with those that this process knows.
-    """
+    """The connection is new, so the server's commits must be compared with our records first."""
 
 
 class RolledBack(PlannerError):
@@ -109,10 +106,9 @@ class PlanStore:
 
 
 class PlanTalk(functions.Talk):
-    """Begins and commits on one connection.
+    """Begins and commits on one connection, so that earlier plans are decided while the server reads later ones.
 
-    While the server reads later snapshots, earlier plans are decided. For all begun plans, `snapshots` has to be
-    called, in order; then `verdicts` returns the results of the commits.
+    Call `begin`, then `snapshots` for all begun plans in the same order, then `commit`, then `verdicts`.
     """
 
     def __init__(self, store: PlanStore) -> None:
@@ -138,9 +134,10 @@ class PlanTalk(functions.Talk):
         return self
 
     def lend(self, plan_id: str, ask: Callable[[str], Ask]) -> HotPlan | None:
-        """Lend a hot plan to a decision, if `hot` is usable; None if the plan has to be begun.
+        """Lend a hot plan to a decision; None if the plan must be begun. Requires that `hot` is usable.
 
-        It returns after its commits, or is dropped. `ask` returns the part of a large plan that is needed.
+        The plan is kept again after its commits succeed, else dropped. `ask` returns the part of a large plan that is
+        needed.
         """
         self._commands_heard = self.hot.heard
         plan = self.hot.lend(plan_id)
@@ -174,10 +171,10 @@ class PlanTalk(functions.Talk):
         return 0 if any(step[0] == NOTE for step in ask.steps) else self.hot.whole_steps
 
     def snapshots(self, asks: Sequence[Ask]) -> list[Begun]:
-        """Return the snapshots of the next `asks` that were begun.
+        """Return the results of the next begun `asks`: a snapshot, a hot plan, or the reason for neither.
 
-        A plan that is kept from now on, and without a special context, is returned as a hot plan. An unreadable one
-        does not delay the others.
+        A plan that was read whole, without special context, is returned as a hot plan and kept. An unreadable plan does
+        not affect the others.
         """
         if self._scopes is None:
             (found,) = self.receive(1)
@@ -219,7 +216,10 @@ class PlanTalk(functions.Talk):
         return self._stand(plan.snapshot(self.now(), ask.steps, ask.page), ask, (), ())
 
     def _part(self, ask: Ask, reply: Any) -> Snapshot:
-        """Decode the part of a plan that was read; a part of a large one is kept after outcomes were applied to it."""
+        """Return the snapshot from a reply with a part of a plan.
+
+        If the plan is large and has no special context, a part of it is kept after the commit.
+        """
         *_, leases, grants, _ = reply
         if not (grants or ask.leases or self._scopes) and self._whole_steps(ask):
             self._parts.add(ask.plan_id)
@@ -245,10 +245,10 @@ class PlanTalk(functions.Talk):
         return plan
 
     def commit(self, writes: Sequence[Write | PlainChange]) -> None:
-        """Apply each change whose plan is still at its version, all in one call.
+        """Send all changes in one call; each applies only if its plan still has the expected version.
 
-        The bulk commands must be unchanged, too. Several changes of one plan build on each other, and must be in
-        one call. Plain changes are of lent plans.
+        The bulk commands must also be unchanged. All changes of one plan must be in one call, because they build on
+        each other. Plain changes require lent plans.
         """
         if not writes:
             return
@@ -350,7 +350,7 @@ class PlanTalk(functions.Talk):
         return OK
 
     def _keep(self, refused: Mapping[str, str | ResponseError], parts: Mapping[tuple[str, int], Any]) -> None:
-        """Keep the plans whose changes were all made, for the next decision; of large plans the prefetched part."""
+        """Keep each plan whose changes all succeeded as a hot plan; of a large plan, keep the prefetched part."""
         made = self._made
         for (plan_id, ahead), reply in parts.items():
             if not isinstance(reply, list):  # the part is too large; the next begin reports an error

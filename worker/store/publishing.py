@@ -28,7 +28,7 @@ BODY = ("command", "scope", "target", "value", "until")  # in each repetition of
 
 
 class GoalConflict(PlannerError):
-    """The id of a goal is that of another goal, which the planner keeps."""
+    """The goal's id belongs to a different goal, which the planner keeps."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -143,9 +143,9 @@ def _is_taken(client: Redis, sent: Sent) -> bool:
 
 
 def _check_alive(client: Redis, sent: Sent, answer: GoalAnswer | None) -> None:
-    """Look for the goal among the dead letters, which contain none of it from before it was sent.
+    """Raise DeadGoal or GoalConflict if the sent goal is a dead letter.
 
-    A goal that could not be planned is among them as well, and its record has the verdict.
+    A dead letter does not count if the goal's record already has its reason as verdict.
     """
     if sent.entry is None:
         return
@@ -171,7 +171,7 @@ def _digest(client: Redis, sent: Sent) -> str | None:
 
 
 def home_of(command: Command, partitions: int) -> Partition:
-    """Return the partition that obeys a command; its events have the result."""
+    """Return the partition whose worker obeys a command, and whose events report the result."""
     return Partition(partition_of(command.plan_id, partitions) if command.plan_id else 0)
 
 
@@ -192,7 +192,7 @@ def publish_command(client: Redis, partitions: int, command: Command, source: st
 
 
 def is_known_alike(client: Redis, command: Command) -> bool | None:
-    """Return whether the command that was obeyed under this id had the same body; None if there was none lately."""
+    """Return whether `command` has the same body as the earlier command with its id; None if there was none lately."""
     found: Any = client.get(_key(command))
     return found.decode().partition(" ")[2] == _digest_of_command(command) if found else None
 

@@ -107,7 +107,7 @@ def page(
 
 
 def read_summaries(client: Redis, partitions: int, plan_ids: Sequence[str], wanted: PlanFilter) -> list[PlanSummary]:
-    """Return those of these plans that exist and are wanted, in their order."""
+    """Return the summaries of the plans that exist and match `wanted`, in the given order."""
     found = _summaries(client, partitions, list(plan_ids)) if plan_ids else []
     return [plan for plan in found if plan and wanted.fits(plan)]
 
@@ -206,7 +206,7 @@ def _forecast(line: PlanSummary, flying: Set[str], steps: Sequence[tuple[StepVie
 def _unverified(
     live: bytes | None, steps: Sequence[Planned], catalogue: Catalogue, criteria: Sequence[CriterionView]
 ) -> str | None:
-    """Return the parts that nothing verifies, by the steps, the criteria and the findings at the plan's base."""
+    """Return a text about files and criteria that nothing verifies, and about findings at the base; None without."""
     found = (
         describe_unverified(steps, catalogue),
         describe_unchecked(criteria),

@@ -102,7 +102,7 @@ def controllers_of(doing: Mapping[str, StepActivity]) -> tuple[str, ...]:
 
 
 def _kept(live: bytes | None, released: bytes | None) -> dict[str, StepActivity]:
-    """Return why steps without an attempt in flight are held, by the plan's record."""
+    """Return the activity of each step that waits for a file claim or for the end of its backoff."""
     kept = codec.loads(live or b"{}")
     backoffs, waits = kept.get("backoffs", {}), read_part(kept, Claims).waits
     handed_back = _handed_back(released) if read_part(kept, Releases).counts else {}
@@ -131,7 +131,10 @@ def _or_nothing(reply: Any) -> Any:
 
 
 def _activity(attempt: Attempt, lease: Any, pending: Any, readers: int, now: int) -> StepActivity:
-    """Return the activity of an attempt in flight: by its lease, else by its reader."""
+    """Return the activity of an attempt in flight.
+
+    A claimed lease names its controller; without one, a consumer that has read the entry counts as the controller.
+    """
     number, claimed, renewed, name = lease or (None,) * len(LEASE)
     if number == str(attempt.attempt).encode() and claimed:
         return StepActivity(

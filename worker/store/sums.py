@@ -28,9 +28,9 @@ TIMES = frozenset({StatsBy.HOUR, StatsBy.DAY})
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The wanted sums, from the period of `since` (ms) on: of a tenant, of a repository, or of some of them.
+    """A selection of sums, from the period that contains `since` (ms) on. No tenant or repository means all.
 
-    With `repositories`, sums of others are left out, and those of repositories without a separate sum.
+    With `repositories`, only the sums of these repositories count; a repository without a separate sum is left out.
     """
 
     since: int
@@ -58,7 +58,7 @@ def read(client: Redis, partitions: int, wanted: Wanted) -> StatsView:
 
 
 def read_all(client: Redis, partitions: int, wanted: Wanted, bys: Sequence[StatsBy]) -> list[StatsView]:
-    """Read the wanted sums once, and return them by each of `bys`."""
+    """Read the wanted sums once, and return one StatsView for each grouping in `bys`."""
     now = now_ms(client)
     until = min(now, wanted.until or now)
     since = max(wanted.since, now - KEPT_MS)
@@ -121,7 +121,7 @@ def _join(sums: Iterable[_Figures]) -> _Figures:
 
 
 def _is_wanted(series: _Series, wanted: Wanted) -> bool:
-    """Return whether a sum is wanted; a name with a `*` is stored in another way than others."""
+    """Return whether a stored sum is of the wanted tenant and repositories."""
     if wanted.tenant is not None and series.tenant != list_name(wanted.tenant):
         return False
     if wanted.repo is not None and series.repo != list_name(wanted.repo):
@@ -130,7 +130,7 @@ def _is_wanted(series: _Series, wanted: Wanted) -> bool:
 
 
 def _rows(sums: Mapping[_Key, _Figures], by: StatsBy, ms: int) -> Iterator[StatsRow]:
-    """Yield the rows: times in order, owners by their spend."""
+    """Yield the rows of a grouping: periods in order of time, or owners by their spending, the highest first."""
     if by in TIMES:
         yield from (StatsRow(at=rfc3339(number * ms), **_told(figures)) for number, figures in sorted(sums.items()))
         return

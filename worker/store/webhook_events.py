@@ -15,9 +15,9 @@ LATEST_S = 30 * 86_400  # time for which the newest of its kind is known: about 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A delivery that a rule accepts. At most one of `goal` and `job` is set; without both it only ends an older goal.
+    """A webhook delivery that a rule accepts. At most one of `goal` and `job` is set; without both, it ends a goal.
 
-    Its names are digests. `coalesce` and `latest` are None if the rule has none.
+    `delivery`, `body`, `coalesce` and `latest` are digests; the last two are None if the rule has none.
     """
 
     source: str
@@ -33,7 +33,7 @@ class Arrival:
 
 
 def take(client: Redis, one: Arrival) -> tuple[str, str, str]:
-    """Write the result of a delivery atomically. Returns the verdict, the goal, and the goal to cancel."""
+    """Store the result of a delivery atomically. Return the verdict, its goal's id, and the id of a goal to cancel."""
     names = (
         keys.webhook("delivery", one.delivery),
         keys.webhook("body", one.body),
@@ -63,7 +63,7 @@ def send_completed(client: Redis, entry: bytes, goal_id: str, goal: bytes) -> in
 
 
 def postpone(client: Redis, entry: bytes, job: bytes, delay_s: float) -> None:
-    """End a job for now; it returns, as `job`, after `delay_s`."""
+    """End a job for now, and schedule `job` again after `delay_s` seconds."""
     places = (keys.WEBHOOK_JOBS, keys.WEBHOOK_LATER)
     _call(client, functions.POSTPONE, places, keys.GROUP, entry, job, int(delay_s * 1000))
 

@@ -31,7 +31,7 @@ LOOK_S = 0.05  # between looks at streams of several slots
 
 
 class Owed(NamedTuple):
-    """A reply that is to be read: its servers, and how their replies are joined."""
+    """A reply to read: the servers that send its parts, and the function that joins the parts."""
 
     places: Sequence[Address]
     join: Callable[[Sequence[Any]], Any] | None = None  # None: the only reply
@@ -41,7 +41,7 @@ class Owed(NamedTuple):
 
 
 class Channel:
-    """Several connections, one for each server that its commands concern; they are taken from a pool as needed."""
+    """Acts as one connection: takes a connection to each server that a command concerns from the pool."""
 
     retry = Retry(NoBackoff(), 0)
     db = 0
@@ -71,7 +71,7 @@ class Channel:
         self.send_packed_command([command])
 
     def send_packed_command(self, found: Sequence[Command], **_: Any) -> None:
-        """Send commands, those of one server together. A server that is away is reported by its replies."""
+        """Send commands, grouped by server. If a server is away, reading its replies raises the error."""
         self._topology.refresh()
         words = [commands.words_of(command) for command in found]
         is_whole = words and words[0][0] == "MULTI"
@@ -99,7 +99,10 @@ class Channel:
         return outgoing
 
     def _route(self, command: Command, near: Address | None) -> tuple[Owed, list[tuple[Address, Command]]]:
-        """Return the reply that a command will have, and the commands for servers; `near` is one that gets others."""
+        """Return the reply to expect for a command, and the command to send to each server.
+
+        A command without keys may go to `near`, a server that also receives other commands.
+        """
         servers = self._topology.servers
         if command[0] in commands.ALL:
             owed = Owed(servers, commands.join_all(command), bears=True)
@@ -120,7 +123,7 @@ class Channel:
         return Owed((address,)), [(address, command)]
 
     def _held(self) -> Address | None:
-        """Return the server of the only connection, for commands about it."""
+        """Return the server of this channel's only connection; None if there are several connections or none."""
         return next(iter(self._lines)) if len(self._lines) == 1 else None
 
     def _divided(self, command: Command, divided: Divided) -> tuple[Owed, list[tuple[Address, Command]]]:
@@ -237,7 +240,7 @@ class Channel:
 
 
 def _without_block(parts: Sequence[Part]) -> tuple[float | None, Sequence[Part]]:
-    """Return for how many ms a read waits, None if it does not, and its parts without waiting."""
+    """Return how long a read waits, in ms, and its parts without the BLOCK option; None if the read does not wait."""
     words = parts[0].command
     if words[0] not in commands.READS:
         return None, parts

@@ -18,7 +18,7 @@ from worker.store.cluster.topology import Topology, topology
 
 
 class ClusterPool:
-    """The connections of one client to all servers of a cluster. Each use of it is a channel."""
+    """The connections of one client to all servers of a cluster; the client receives a Channel as its connection."""
 
     def __init__(self, url: str, note_connection: Callable[[Connection | None], None] | None, **options: Any) -> None:
         self.topology: Topology = topology(url)
@@ -43,7 +43,7 @@ class ClusterPool:
         channel.give_back()
 
     def line(self, address: Address) -> Connection:
-        """Return a connection to one server. Raises NoConnection."""
+        """Return a connection to the server at `address`. Raises NoConnection."""
         found: Connection = self._pool(address).get_connection()
         return found
 
@@ -52,7 +52,7 @@ class ClusterPool:
         self._pool(address).release(line)
 
     def pack(self, commands: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
-        """Return commands as a channel takes them: they are encoded when their servers are known."""
+        """Return the commands unchanged: a Channel encodes them when it knows their servers."""
         return commands
 
     def get_encoder(self) -> Any:
@@ -78,13 +78,14 @@ class ClusterPool:
 
 
 class ClusterPipeline(Pipeline):
-    """A pipeline to several servers; a transaction is one of a single slot.
+    """A pipeline whose commands may go to several servers; all keys of a transaction must be in one slot.
 
-    With `raise_on_error=False` the replies of a server that is away are errors, and the others are as usual.
+    With `raise_on_error=False` a server that is away gives an error as each of its replies; other replies are
+    unaffected.
     """
 
     def _himport_prepare_pipeline(self, conn: Any, commands: Any) -> None:
-        """Do nothing: no such command is used."""
+        """Do nothing: the planner sends no command that needs this."""
 
     def _execute_pipeline(self, connection: Any, commands: Any, raise_on_error: bool) -> list[Any]:
         connection.send_packed_command([args for args, _ in commands])
@@ -105,7 +106,7 @@ class ClusterPipeline(Pipeline):
 class ClusterClient(Redis):
     """A client that sends each command to the server of its first key's slot.
 
-    A refusal because a slot moves or is down is an error of a lost connection.
+    If a server refuses a command because its slot moves or is down, a subclass of redis-py's ConnectionError is raised.
     """
 
     def pipeline(self, transaction: bool = True, shard_hint: Any = None) -> ClusterPipeline:

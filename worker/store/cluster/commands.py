@@ -38,9 +38,9 @@ class Part(NamedTuple):
 
 
 class Divided(NamedTuple):
-    """A command in parts; `join` makes one reply of theirs; NOWHERE replaces that of a server that is away.
+    """A command in several parts; `join` makes one reply from the replies of the parts.
 
-    Unless `bears`, a server that is away is an error.
+    With `bears`, NOWHERE replaces the reply of a server that is away. Without `bears`, this server is an error.
     """
 
     parts: Sequence[Part]
@@ -49,7 +49,7 @@ class Divided(NamedTuple):
 
 
 def words_of(command: Command) -> Command:
-    """Return a command whose name is one word, in upper case."""
+    """Return a command with its name in upper case and split into words, such as ("XINFO", "GROUPS", key)."""
     name = command[0].decode() if isinstance(command[0], bytes) else str(command[0])
     first, *rest = name.upper().split()
     return (first, *rest, *command[1:])
@@ -244,7 +244,10 @@ UP_TO_TAG = re.compile(r"[^{]*\{[^}]+\}")
 
 
 def guarded(command: Command) -> Command:
-    """Return a call of such a function with a key that never exists, in its slot; other commands are unchanged."""
+    """Return a call of a function in GUARDED with an added key that never exists; other commands unchanged.
+
+    The added key is in the slot of the first key.
+    """
     if command[0] != "FCALL" or command[1] not in GUARDED:
         return command
     count = int(command[2])
@@ -266,7 +269,7 @@ def join_all(command: Command) -> Callable[[Sequence[Any]], Any]:
 
 
 def _fullest(replies: Sequence[bytes]) -> bytes:
-    """Return the INFO of the server that is the least safe, then of the one with the fullest memory."""
+    """Return the INFO reply of the server that is least safe; among equally safe ones, of the fullest one."""
     return max(replies, key=lambda reply: (*_unsafe(reply), _share(reply)))
 
 
@@ -294,13 +297,13 @@ JOINED: Mapping[str, Callable[[Sequence[Any]], Any]] = {
 
 
 def scan_at(command: Command, servers: int) -> tuple[int, Command]:
-    """Return the number of the server that a SCAN's cursor names, and the command for it."""
+    """Return the index of the server that the cursor of a SCAN names, and the SCAN command for this server."""
     cursor, number = divmod(int(command[1]), SERVERS)
     return min(number, servers - 1), (command[0], cursor, *command[2:])
 
 
 def scan_on(number: int, servers: int, replies: Sequence[Any]) -> list[Any]:
-    """Return the reply of SCAN with a cursor that names the server which is next."""
+    """Return the reply of SCAN, with a cursor that names the server to ask next."""
     cursor, keys = int(replies[0][0]), replies[0][1]
     if not cursor:
         return [b"%d" % (number + 1 if number + 1 < servers else 0), keys]

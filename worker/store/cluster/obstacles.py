@@ -1,4 +1,4 @@
-"""The refusals of a cluster, as an error of a lost connection; and a server without a cluster."""
+"""Errors of a cluster: a slot that its server does not serve, and a server that belongs to no cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOVING = (AskError, TryAgainError, ClusterDownError, MasterDownError)  # MOVED i
 
 
 class SlotMoved(NoConnection):
-    """A server does not serve a slot, or not yet; it did nothing."""
+    """A server refuses a command, because it does not serve the slot, or not yet. The command had no effect."""
 
 
 class NoCluster(RefusedRedis):

@@ -1,4 +1,4 @@
-"""The servers of a cluster, and which of them has a slot."""
+"""Knows the servers of a cluster, and the server of each slot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AWAY_S = 5.0  # for so long a server that could not be reached is asked last
 
 
 def slot_of(key: bytes) -> int:
-    """Return the slot of a key: that of its hash tag, if it has one."""
+    """Return the slot of a key. If the key has a hash tag, only the tag counts."""
     start = key.find(b"{")
     if start >= 0 and (end := key.find(b"}", start + 1)) > start + 1:
         key = key[start + 1 : end]
@@ -53,13 +53,17 @@ class Topology:
         self.version = 0  # is raised by each change
 
     def doubt(self, *, has_moved: bool = False) -> None:
-        """Have the slots read again before the next command, at once if a server reported a move."""
+        """Read the slots again before a later command.
+
+        If a server reported a move (`has_moved`), the next command does so. Otherwise some time passes between two
+        reads.
+        """
         self._is_old = True
         if has_moved:
             self._asked = -AGAIN_S
 
     def lose(self, address: Address, *, hangs: bool = False) -> None:
-        """Record that a server cannot be reached, or that it `hangs`: then nothing is sent to it for a short time."""
+        """Record that a server cannot be reached. If it `hangs`, no command is sent to it for a short time."""
         now = time.monotonic()
         self._away[address] = now + AWAY_S
         if hangs:
@@ -67,7 +71,7 @@ class Topology:
         self.doubt()
 
     def hangs(self, address: Address) -> bool:
-        """Return whether a server answered nothing shortly ago."""
+        """Return whether a server recently did not answer in time."""
         return bool(self._hanging) and self._hanging.get(address, 0.0) > time.monotonic()
 
     def is_away(self, key: bytes) -> bool:
@@ -88,9 +92,10 @@ class Topology:
         return next((each for each in self.servers if self._away.get(each, 0.0) <= now), self.servers[0])
 
     def refresh(self) -> None:
-        """Read the slots, if they are in doubt. Raises NoConnection if no server answers, and NoCluster.
+        """Read the slots again if they may have changed.
 
-        While one thread asks, the others go on with the slots that are known.
+        While one thread reads them, others use the known slots. Raises NoConnection if no server answers, and NoCluster
+        if a server belongs to no cluster.
         """
         if self.version and (not self._is_old or time.monotonic() - self._asked < AGAIN_S):
             return
@@ -108,7 +113,10 @@ class Topology:
             self._lock.release()
 
     def _ask(self) -> list[Any]:
-        """Return the answer of the first server that has one, those that were lost lately last."""
+        """Return the slots as the first server that answers reports them.
+
+        Servers that were lost recently are asked last.
+        """
         now = time.monotonic()
         known = dict.fromkeys((*self.servers, *self._seeds))
         trouble: RedisError | None = None
