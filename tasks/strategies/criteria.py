@@ -27,7 +27,7 @@ PERSON = "a person"
 
 
 class StepTools(NamedTuple):
-    """A step by its type, with its tools that verify the plan, as JSON."""
+    """A step with its type and the tools that verify the plan, each tool as JSON."""
 
     step_id: str
     type: str
@@ -35,7 +35,7 @@ class StepTools(NamedTuple):
 
 
 def describe_criteria(document: Any, steps: Iterable[StepTools], catalogue: Catalogue) -> tuple[CriterionView, ...]:
-    """Return the criteria of a plan with this document, each with its check."""
+    """Return the acceptance criteria in a plan's document, each with the tool, reviewer or person that checks it."""
     if not isinstance(document, Mapping):
         return ()
     if "acceptance_criteria" in document and "gap" in document:
@@ -76,14 +76,14 @@ def _of_iteration(
 def _of_evolution(
     document: Mapping[str, Any], steps: Sequence[StepTools], catalogue: Catalogue
 ) -> Iterator[CriterionView]:
-    """Yield the criteria of the goal and of its drafted plan; a step that runs a command checks it."""
+    """Yield the criteria of an evolution goal and of its plan; a criterion that is a command is checked by a step."""
     plan = document.get("plan") or {}
     for text in dict.fromkeys((*document.get("acceptance_criteria", ()), *plan.get("validation", ()))):
         yield CriterionView(text=text, checked_by=_runner_of(text, steps, catalogue))
 
 
 def _runner_of(command: str, steps: Sequence[StepTools], catalogue: Catalogue) -> str | None:
-    """Return the last step that runs a command of the catalogue; None for other words."""
+    """Return the id of the last step that runs `command`, with the command; None if no step runs it."""
     try:
         wanted = _words_of(catalogue.match(command).argv)
     except UnknownCommand:
@@ -94,7 +94,7 @@ def _runner_of(command: str, steps: Sequence[StepTools], catalogue: Catalogue) -
 
 
 def _words_of(argv: Iterable[str]) -> list[str]:
-    """Return the words of a command without the mark in front of its paths."""
+    """Return the words of a command without the `--` in front of its paths."""
     return [word for word in argv if word != "--"]
 
 
@@ -108,7 +108,7 @@ class _Found(NamedTuple):
 
 
 def _tool_of_step(steps: Sequence[StepTools], named: str, catalogue: Catalogue, *, tests: bool) -> _Found | None:
-    """Return the last step that runs the `named` tool, or any tests, with this tool."""
+    """Return the last step that runs the `named` tool, with the tool; with `tests` any test tool counts."""
     for step in reversed(steps):
         for tool in step.tools:
             contract = catalogue.contracts.get(tool["tool"])
@@ -123,7 +123,7 @@ def _reviewer(steps: Sequence[StepTools]) -> str | None:
 
 
 def _of_milestones(document: Mapping[str, Any]) -> Iterator[CriterionView]:
-    """Yield the acceptance criteria of milestones, after the gate of their code has a verdict."""
+    """Yield the acceptance criteria of all milestones; none before the gate of their code has a verdict."""
     spoken = [each for each in document["gate_history"] if each["phase"] == QrPhase.IMPL_CODE]
     if not spoken:
         return

@@ -64,9 +64,9 @@ _PATH = re.compile(r"[\w*?\[\]{}@+-]*[./][\w./*?\[\]{}@+-]*")
 
 
 def learn(value: Any, page: str, coherence: Coherence, known: Knowledge, scope: CampaignScope) -> Knowledge | str:
-    """Add the facts in `value` to those known; returns a sentence if there are none.
+    """Add the facts of the answer `value` to `known`; return a sentence if it adds none or is not valid.
 
-    `page` is the answered question, and `coherence` its subject.
+    `page` is the text of the question that a person answered, and `coherence` is the decision that asked it.
     """
     said = _read(value, page, scope)
     if isinstance(said, str):
@@ -156,7 +156,10 @@ def _read_lines(text: str, page: str, catalogue: Catalogue) -> ClarifyAnswer | s
 
 
 def _read_line(line: str, catalogue: Catalogue) -> dict[str, Any] | None:
-    """Read one line as a letter, both, a yes, a field, a command or files; None for any other line."""
+    """Return the fields that a line of an answer sets; None if the line is no valid part of an answer.
+
+    A line is a letter, "both", a yes, a dependency, a field, a command, or a list of files.
+    """
     plain = line.strip("*_ \t").rstrip(".!")
     if letter := _LETTER.fullmatch(plain):
         return {"choice": letter[1].lower()}
@@ -187,9 +190,10 @@ def _words(line: str) -> list[str]:
 
 
 def _own_lines(text: str, page: str) -> Iterator[str]:
-    """Yield the lines without quotations and text of the page; a line of the page with more after it yields the rest.
+    """Yield the lines that a person wrote, without quotations and without the text of the question's `page`.
 
-    A letter after a further question belongs to that question.
+    If a person wrote after a line of the page, the iterator yields only the added text. A letter after a further
+    question gets the number of that question.
     """
     known = sorted(filter(None, map(str.strip, page.splitlines())), key=len, reverse=True)
     for line in map(str.strip, text.splitlines()[:MAX_LINES]):

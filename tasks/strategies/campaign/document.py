@@ -52,7 +52,7 @@ def document_of(
 
 
 def progress_report(progress: Mapping[str, TaskProgress]) -> dict[str, Any]:
-    """Return the progress of each task, and its controller's report of why it was blocked."""
+    """Return for each task, by its number, its progress and, if it is blocked, the report of its controller."""
     report: dict[str, Any] = {}
     for seq, each in progress.items():
         noted = each.model_dump(mode="json", exclude={"steps", "setback", "before", "rewritten"}, exclude_none=True)
@@ -64,7 +64,7 @@ def progress_report(progress: Mapping[str, TaskProgress]) -> dict[str, Any]:
 def document_with(
     document: Mapping[str, Any], tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]
 ) -> dict[str, Any]:
-    """Return a document with other tasks and their progress."""
+    """Return a copy of the document with these tasks, their graph and their progress."""
     listed = [task.model_dump(mode="json", exclude_none=True) for task in tasks]
     drawn = {"graph": drawing(tasks), "mermaid": mermaid(tasks)}
     return {**document, "tasks": listed, **drawn, "progress": progress_report(progress)}
@@ -78,7 +78,7 @@ def mermaid(tasks: Sequence[PlanTask]) -> str:
 
 
 def drawing(tasks: Sequence[PlanTask]) -> str:
-    """Return the graph as text."""
+    """Return the task graph as text with arrows and brackets."""
     waits = graph(tasks)
     label = {task.seq: f"{task.seq} ({task.slug})" for task in tasks}
     rows = _rows(waits)
@@ -95,9 +95,9 @@ def drawing(tasks: Sequence[PlanTask]) -> str:
 
 
 def _rows(waits: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Split the graph into rows, by their first task.
+    """Split the task graph into chains, each by its first task.
 
-    In a row each task waits only for the one before.
+    In a chain each task waits only for the task before it.
     """
     followers: dict[str, list[str]] = {name: [] for name in waits}
     for name, others in waits.items():
@@ -113,7 +113,10 @@ def _rows(waits: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _joins(waits: Mapping[str, Sequence[str]], rows: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Return the rows that end in the first task of another one."""
+    """Return which chains end directly before a task with several dependencies, by that task.
+
+    Each chain is in one join at most.
+    """
     by_end = {row[-1]: head for head, row in rows.items()}
     joins: dict[str, list[str]] = {}
     used: set[str] = set()  # each row is joined once, on one side

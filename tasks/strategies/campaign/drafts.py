@@ -1,8 +1,8 @@
-"""Tasks of a drafter, and their fallback.
+"""Gets the tasks of a campaign from a drafter, and uses the templates if its drafts are not usable.
 
-They are judged like a goal's own tasks, and the faults go back to the drafter. The worker asks its drafter (`http`,
-`cli`, `backend`) before the plan exists, and never after. A controller (`queue`) is asked by a step of the plan, and
-again by another step if the campaign is stuck.
+Drafted tasks are judged like the tasks that a goal brings, and the drafter gets all faults to repair. The worker asks
+its own drafter (`http`, `cli`, `backend`) before the plan exists, and never later. If the drafter is `queue`, a step of
+the plan asks a controller; if the campaign is stuck, another step asks again.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setti
 
 
 def queue_cycle(live: LivePlan, state: CampaignState, catalogue: Catalogue | None = None) -> QueueCycle[Any]:
-    """Return the cycle for the draft of a step: it makes the first plan, or replans."""
+    """Return the functions that handle a controller's draft: for the first plan, or for a stuck campaign."""
     scope = scope_of(live, state, catalogue)
     return (_first if state.waits == DRAFT else _anew)(live, state, scope)
 
@@ -114,7 +114,7 @@ def _outline_of_draft(output: Any, state: CampaignState, scope: CampaignScope, b
 
 
 def _drafted_phase(made: Outline, by: str) -> Phase:
-    """Return the phase for tasks from a drafter."""
+    """Return the phase that reports how many tasks the drafter `by` wrote."""
     return Phase(DRAFTING, f"Step: draft, Status: {len(made.state.progress)} tasks by the drafter {by}")
 
 
@@ -143,7 +143,7 @@ def _first(live: LivePlan, state: CampaignState, scope: CampaignScope) -> QueueC
 
 
 def _anew(live: LivePlan, state: CampaignState, scope: CampaignScope) -> QueueCycle[Expansion]:
-    """Replan with the drafted tasks, else by the templates."""
+    """Return the cycle of a later draft: replan with its tasks, else repeat the incomplete tasks by the templates."""
 
     def judge(output: Any) -> Expansion | Refusal:
         found = _read(output, judge_each, state, scope)
@@ -168,7 +168,7 @@ def _without_drafter(scope: CampaignScope) -> CampaignScope:
 
 
 def _judge_steps(steps: Sequence[PlannedStep], before: int, scope: CampaignScope) -> Refusal | None:
-    """Return the faults in the steps of tasks, and an error if the plan has no capacity for them."""
+    """Return the faults in the steps of drafted tasks, or an error if these are too many; None without faults."""
     crowded = crowd(steps, room_for(scope.goal, before), "These tasks", ROOT)
     errors = crowded or validate(scope.goal, steps, scope.catalogue, JUDGED)
     return Refusal(errors) if errors else None
@@ -213,7 +213,7 @@ def _mistake(code: str, message: str, where: Sequence[str | int]) -> FieldError:
 
 
 def _cause(end: End) -> str:
-    """Return why there is no draft."""
+    """Return the reason why the step that asks for a draft supplied none."""
     if end.state == StepState.SKIPPED:
         return SKIPPED
     failure = end.failure or {}

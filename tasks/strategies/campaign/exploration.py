@@ -1,7 +1,7 @@
-"""READ_EXPLORATION: the facts of the goal, and those that an exploration adds.
+"""READ_EXPLORATION: collects the facts of the goal and of an exploration of its repository.
 
-At least three of its four modes must have a result, unless the operator sets another number. With fewer, planning uses
-only the remembered results.
+An exploration has four modes: structure, pattern, memory and delta. At least three of them must have a result, unless
+the operator sets another number. With fewer, planning takes only the remembered results from the exploration.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _ASKED = (
 
 
 def explore_step(goal: Goal, least: int) -> PlannedStep:
-    """Return the step that asks for an exploration with at least `least` sound modes."""
+    """Return the step that asks for an exploration; at least `least` of the four modes must have a result."""
     asked = _ASKED.replace("{quorum}", _MODES[least - 1])
     mode = MODE_OF_TYPE[StepType.EXPLORE]
     constraints = guidance(goal.constraints)
@@ -95,7 +95,7 @@ def explore_step(goal: Goal, least: int) -> PlannedStep:
 def read_exploration(
     known: Knowledge, exploration: Exploration | None, scope: CampaignScope
 ) -> tuple[Knowledge, Phase]:
-    """Add an exploration to the facts, or only its memory if too few of its modes are sound."""
+    """Add an exploration to the known facts; add only its memory if too few of its modes have a result."""
     if exploration is None:
         return known, FALLING_BACK
     structure, pattern = _sound(exploration.structure), _sound(exploration.pattern)
@@ -143,11 +143,11 @@ def knowledge_of_goal(
     failures: int,
     similar: Iterable[Mapping[str, Any]] = (),
 ) -> Knowledge:
-    """Return the facts of the goal alone.
+    """Return the facts that the goal itself supplies.
 
-    `files` are the files that it allows, `test` is its test command and `tested` the languages of that. At most
-    `failures` remembered failures count. Without its own memory it uses attempts in the planner's memory that were
-    `similar`.
+    `files` are the files that the goal allows. `test` is its test command, and `tested` lists the languages that this
+    command tests. At most `failures` remembered failures count. If the goal brings no memory, the `similar` attempts of
+    earlier plans replace it.
     """
     given = goal.campaign or CampaignInput()
     objective = objective_of(goal)
@@ -178,7 +178,7 @@ def knowledge_of_goal(
 def _defined(
     definitions: Mapping[str, Sequence[Definition]], objective: str, allowed: Collection[str]
 ) -> tuple[CandidateFile, ...]:
-    """Return where a file defines a name of the objective, else the places of its first definitions."""
+    """Return the place in each allowed file where it defines names of the objective, else its first definitions."""
     names = frozenset(_IDENTIFIER.findall(objective))
     found = []
     for path, given in definitions.items():
@@ -198,7 +198,7 @@ def _defined(
 
 
 def _own_memory(similar: Iterable[Mapping[str, Any]]) -> Memory | None:
-    """Return a memory of similar attempts in earlier plans; None if there are none."""
+    """Return a memory made of the `similar` attempts of earlier plans; None if there are none."""
     known = [*similar]
     failed = [
         RememberedFailure(
@@ -213,7 +213,7 @@ def _own_memory(similar: Iterable[Mapping[str, Any]]) -> Memory | None:
 
 
 def _sound(mode: _Mode | None) -> _Mode | None:
-    """Return a mode that did not end in an error, else None."""
+    """Return `mode` unless it is missing or reports an error; then return None."""
     return None if mode is None or mode.status is ModeStatus.ERROR else mode
 
 
@@ -230,7 +230,10 @@ def _add_structure(known: Knowledge, found: StructureMode) -> Knowledge:
 
 
 def _add_pattern(known: Knowledge, found: PatternMode) -> Knowledge:
-    """Prefer the goal's framework to the one found, and found idioms to the built-in ones."""
+    """Add the framework and the idioms that the exploration found; a framework that the goal names stays.
+
+    Without found idioms the built-in idioms of the framework apply.
+    """
     seen_name = (_word(found.framework) or NONE).lower()
     if seen_name == NONE and known.framework != NONE and not known.named:
         return known  # the goal's own texts are better evidence
@@ -242,7 +245,7 @@ def _add_pattern(known: Knowledge, found: PatternMode) -> Knowledge:
 
 
 def _add_memory(known: Knowledge, memory: Memory | None, most: int) -> Knowledge:
-    """Replace an older memory by this one, with at most `most` failures."""
+    """Replace the known memory by `memory`, with at most `most` failures; None changes nothing."""
     if memory is None:
         return known
     failures = memory.failures[:most]
@@ -254,7 +257,7 @@ def _add_memory(known: Knowledge, memory: Memory | None, most: int) -> Knowledge
 
 
 def _add_candidates(known: Knowledge, candidates: Iterable[Candidate], allowed: frozenset[str]) -> Knowledge:
-    """Keep the allowed candidates, most certain first, and note the others."""
+    """Store the candidates that the goal allows, most relevant first, and list the other paths as `outside`."""
     best = sorted(candidates, key=lambda each: _RANK[each.relevance])
     files: dict[str, CandidateFile] = {}
     outside: dict[str, str] = {}
@@ -277,7 +280,7 @@ def _add_candidates(known: Knowledge, candidates: Iterable[Candidate], allowed: 
 
 
 def _word(text: str | None) -> str | None:
-    """Read a name; None if it means that there is none."""
+    """Return a name from outside; None if the text means that there is no name, such as "none"."""
     word = fit(text or "", _WORDS)
     return None if word.lower() in _NOTHING else word
 

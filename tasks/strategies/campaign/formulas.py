@@ -20,7 +20,7 @@ _FINE = 6  # significant digits: further digits are rounding errors
 
 
 def failure_cost_k(costs: Iterable[float]) -> float:
-    """Return the sum of the costs of failures, in thousands."""
+    """Return the summed cost of failures, in thousands."""
     return round(math.fsum(costs) / 1000, _FINE)
 
 
@@ -42,7 +42,10 @@ def budget_of(delta: Sequence[str], known: Knowledge) -> int:
 
 
 def target_lines_of(delta: Sequence[str], known: Knowledge) -> dict[str, str]:
-    """Return the lines in these files with the functions of the exploration, or else of the goal's definitions."""
+    """Return the range of lines to read in each file of `delta` with known functions, such as "12-80".
+
+    The functions are those that the exploration found, else those that the goal's definitions list.
+    """
     seen = {each.path: each for each in (*known.defined, *known.candidates) if each.first}
     places = {path: seen[path] for path in delta if path in seen}
     return {path: f"{max(1, at.first - LINES_BEFORE)}-{at.last + LINES_AFTER}" for path, at in places.items()}

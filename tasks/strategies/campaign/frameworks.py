@@ -22,7 +22,7 @@ BY_README, BY_MOST, BY_SOME, BY_MANIFEST, BY_NOTHING = 0.95, 0.85, 0.75, 0.65, 0
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """One row; `weight` is the framework level of the complexity."""
+    """The facts about a framework: its `weight` in the complexity of a campaign, and its idioms."""
 
     weight: int
     idioms: Idioms
@@ -65,7 +65,7 @@ def framework(name: str) -> Framework:
 
 
 def detect_framework(context: GoalContext) -> tuple[str, float]:
-    """Return the framework that a goal's texts name, and the confidence."""
+    """Return the framework that the goal's documents or manifests name, and the confidence from 0 to 1."""
     readmes = (text for path, text in context.documents.items() if name_of(path).lower().startswith("readme"))
     if found := _first_named(section[1] for text in readmes for section in _IDIOMS.finditer(text)):
         return found, BY_README

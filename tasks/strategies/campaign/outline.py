@@ -29,7 +29,7 @@ TEMPLATES, GOAL = "templates", "goal"  # origins of tasks, in addition to the dr
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The result of planning so far: steps, a question, or a trouble."""
+    """The result of planning so far: steps, a question to a person, or the error that makes a plan impossible."""
 
     state: CampaignState
     document: Mapping[str, Any]
@@ -40,9 +40,9 @@ class Outline:
 
 
 def outline(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int = 0) -> Outline:
-    """Plan as far as the known facts allow; planning stops at CLARIFY and CONFIRM.
+    """Plan as far as the known facts allow; if they do not suffice, ask a person (CLARIFY or CONFIRM).
 
-    `rounds` is the number of people's answers so far, `before` the number of steps.
+    `rounds` is the number of answers that people gave so far, `before` the number of steps that the plan already has.
     """
     coherence, terms = coherence_of(known, scope), scope.terms
     if coherence.decision is not CoherenceDecision.PROCEED:
@@ -73,7 +73,7 @@ def outline(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int
 
 
 def outline_of_templates(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int = 0) -> Outline:
-    """Plan with the tasks that follow from the known facts."""
+    """Plan with tasks that the planner itself designs from the known facts."""
     project = project_of(known, scope)
     tasks = design_tasks(known, project, campaign_name(scope.objective))
     return outline_of_tasks(known, tasks, scope, TEMPLATES, rounds, before)
@@ -82,7 +82,7 @@ def outline_of_templates(known: Knowledge, scope: CampaignScope, rounds: int = 0
 def outline_of_tasks(
     known: Knowledge, tasks: Sequence[PlanTask], scope: CampaignScope, by: str, rounds: int = 0, before: int = 0
 ) -> Outline:
-    """Return the plan of these tasks; `by` is their origin."""
+    """Return the plan with these tasks as steps; `by` is the origin of the tasks: goal, templates or drafter."""
     made = steps_of(tasks, StepFrame(known, project_of(known, scope), limits_calls=scope.terms.limits_calls))
     progress = {seq: TaskProgress(steps=tuple(step.step_id for step in steps)) for seq, steps in made.items()}
     steps = tuple(step for some in made.values() for step in some)
@@ -147,7 +147,7 @@ def plan_unaided(known: Knowledge, phase: Phase, scope: CampaignScope) -> Answer
 
 
 def draft_of(made: Outline) -> Answer:
-    """Return a draft of the plan as far as it exists."""
+    """Return the outline as the answer to the goal: a draft, or a rejection if no plan is possible."""
     if made.trouble:
         return reject(made.trouble.code, (made.trouble,))
     state = made.state.model_dump(mode="json")
@@ -155,7 +155,7 @@ def draft_of(made: Outline) -> Answer:
 
 
 def expand(made: Outline, why: str) -> Expansion:
-    """Go on as outlined, or halt if a plan is impossible."""
+    """Return the outline as an expansion of a running plan; the expansion halts the plan if no plan is possible."""
     trouble = made.trouble
     errors = [trouble.model_dump()] if trouble else []
     return Expansion(
@@ -176,14 +176,14 @@ def is_explored(scope: CampaignScope) -> bool:
 
 
 def with_phases(made: Outline, *phases: Phase) -> Outline:
-    """Put phases before those of `made`."""
+    """Return the outline with these phases before its own."""
     return replace(made, phases=(*phases, *made.phases))
 
 
 def coherence_of(known: Knowledge, scope: CampaignScope) -> Coherence:
-    """Decide whether planning may go on.
+    """Return whether planning may go on, with the questions to ask if it may not.
 
-    It only depends on the known facts, so that a waiting plan finds its question again.
+    The decision depends only on the known facts, so a waiting plan gets the same question again.
     """
     project = project_of(known, scope)
     documents = goes_unverified(likely_files(known) or scope.allowed)
@@ -191,7 +191,7 @@ def coherence_of(known: Knowledge, scope: CampaignScope) -> Coherence:
 
 
 def decision_phases(known: Knowledge, decision: CoherenceDecision = CoherenceDecision.PROCEED) -> tuple[Phase, ...]:
-    """Return the phases that lead to the decision."""
+    """Return the phases that report the complexity of the campaign and the decision whether planning may go on."""
     return (
         Phase("CALCULATE_COMPLEXITY", f"Step: complexity, Status: calculating C={complexity(known):g}"),
         Phase("COHERENCE_CHECK", f"Step: coherence, Status: {decision}"),

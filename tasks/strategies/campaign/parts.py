@@ -1,4 +1,4 @@
-"""The parts of an objective: its sections, the files that their words name, and its uses of "or"."""
+"""Finds the parts of an objective: its sections, the files that each section names, and alternatives joined by "or"."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def split_text(objective: str) -> list[tuple[str, str]]:
 
 
 def sections_of(objective: str, files: Sequence[str]) -> tuple[Section, ...]:
-    """Return the sections of a text, each with those of `files` that it names."""
+    """Return the sections of an objective, each with the files of `files` that its words name."""
     found = [(heading, text) for heading, text in split_text(objective) if heading][:MAX_SECTIONS]
     stems = {path: _words(stem_of(path)) for path in files if role_of(path) is not Role.TEST}
     return tuple(
@@ -60,7 +60,7 @@ def sections_of(objective: str, files: Sequence[str]) -> tuple[Section, ...]:
 
 
 def _named(heading: str, text: str, stems: dict[str, frozenset[str]]) -> tuple[str, ...]:
-    """Return the files of a section, most certain first: named by path, by the header, or by the text below."""
+    """Return the files that a section names, most certain first: by path, in its header, or in the text below."""
     text = text[:MAX_READ]
     whole, above, below = f"{heading[:MAX_READ]}\n{text}", _words(heading[:MAX_READ]), _words(text)
     written = _paths_in(whole, longest=max(map(len, stems), default=0))
@@ -85,7 +85,7 @@ def _paths_in(text: str, longest: int) -> frozenset[str]:
 
 
 def _stands_in(text: str, path: str) -> bool:
-    """Return whether a text has `path` by itself, not within a longer one."""
+    """Return whether a text contains `path` as a whole path, not as a piece of a longer one."""
     at = text.find(path)
     while at >= 0:
         end = at + len(path)
@@ -101,16 +101,17 @@ def _words(text: str) -> frozenset[str]:
 
 
 def choices(objective: str) -> tuple[Choice, ...]:
-    """Return the first "or" of each part of a text."""
+    """Return the open choices of an objective: the first "or" of each section, and of the text before the sections."""
     found = ((heading, readings(f"{heading}\n{text}")) for heading, text in split_text(objective))
     made = (Choice(section=fit(heading, MAX_HEADING), sides=sides) for heading, sides in found if sides)
     return tuple(made)[:MAX_CHOICES]
 
 
 def readings(text: str) -> tuple[str, ...]:
-    """Return the two sides of the first "or"; empty if there is none.
+    """Return the two alternatives that the first "or" of a text offers; empty if the text has no "or".
 
-    Of "Option A: ... Option B: ..." these are the first two options, of "alternatively" the texts before and after.
+    In "Option A: ... Option B: ..." these are the first two options. Around "alternatively" these are the texts before
+    and after the word.
     """
     labelled = {label.casefold(): fit(side.strip(" ,/"), MAX_SIDE) for label, side in _LABELLED.findall(text)}
     if len(labelled) > 1 and all(labelled.values()):
@@ -130,7 +131,7 @@ def readings(text: str) -> tuple[str, ...]:
 
 
 def sections_named(files: Sequence[str], known: Knowledge) -> tuple[str, ...]:
-    """Return the sections that name one of these files, or the subject of one of these tests."""
+    """Return the headings of the sections that name one of these files, or the source file of one of these tests."""
     tests = files_of(files, Role.TEST)
     return tuple(
         part.heading
@@ -140,18 +141,22 @@ def sections_named(files: Sequence[str], known: Knowledge) -> tuple[str, ...]:
 
 
 def unplaced(known: Knowledge, tasks: Sequence[PlanTask]) -> list[str]:
-    """Return the sections whose files no task changes."""
+    """Return the headings of the sections whose files no task changes."""
     changed = {path for task in tasks for path in (*task.delta, *(task.creates or ()))}
     return [part.heading for part in known.parts if changed.isdisjoint(part.files)]
 
 
 def meant_lines(known: Knowledge) -> Iterator[str]:
-    """Yield a line for each "or" with the chosen sides."""
+    """Yield a sentence for each "or" that a person decided, with the alternatives that the person chose."""
     yield from map(_sentence, known.meant)
 
 
 def meant_for(task: PlanTask, known: Knowledge) -> str:
-    """Return the choices for a task: those for all, and those of its sections; all of them if it has no section."""
+    """Return the decisions of a person that concern a task, as one text.
+
+    These are the decisions about the whole objective and about the task's sections. A task without sections gets the
+    decisions about every section. A VERIFY gets only those about the whole objective.
+    """
     mine, is_whole = task.sections or (), task.type is TaskType.VERIFY
     about_sections = (choice for choice in known.meant if choice.section and not is_whole)
     bound = (choice for choice in about_sections if not mine or choice.section in mine)

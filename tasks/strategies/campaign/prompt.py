@@ -1,7 +1,7 @@
-"""The prompt of a drafter, section by section.
+"""Writes the prompt of a drafter, section by section.
 
-It has the known facts of a campaign, and the rules for its plan. All text from outside is sanitized and quoted. The
-planner's own words are never on a line with the mark of data.
+The prompt contains the known facts of a campaign and the rules for its plan. All text from outside is sanitized and
+quoted: each line begins with the mark of data. The planner's own words never have this mark.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def prompt_of(
 ) -> str:
     """Return the request for the tasks of a campaign.
 
-    A campaign that is `stuck` needs other tasks; `errors` are those of the last answer.
+    `stuck` describes the progress of a campaign that needs other tasks. `errors` are the faults of the drafter's last
+    answer.
     """
     files = changeable_files(known, scope.allowed)
     more = [f"... and {len(files) - MAX_LISTED} more"] if len(files) > MAX_LISTED else []
@@ -90,7 +91,7 @@ def prompt_of(
 
 
 def _data(title: str, origin: str, lines: Iterable[str], size: int = MAX_SECTION) -> str:
-    """Quote outside words under a heading of the planner; empty if there are none."""
+    """Return text from outside, quoted under a heading of the planner; empty if the text is blank."""
     text = "\n".join(filter(None, lines))  # as one text: a meaning across several lines is sanitized, too
     return quote(title, origin, text, size) if fit(text, size, several_lines) else ""
 

@@ -1,8 +1,8 @@
-"""COHERENCE_CHECK: whether a campaign can be planned, and otherwise the question to a person.
+"""COHERENCE_CHECK: decides whether a campaign can be planned, and writes the question to a person if it cannot.
 
-It can be planned if the delta of each task suffices for its verification. Tasks of a goal with unknown dependencies are
-the only subject of the question. The same facts give the same page; it has two or three options, each with its effect
-on the plan.
+Planning can go on if the files to change and their verification are known. If tasks of the goal have unknown
+dependencies, the question is only about these. The same facts always give the same page. A page offers two or three
+options, each with its effect on the plan.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ QUESTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Coherence:
-    """The decision and its open questions; the first question decided."""
+    """The decision whether planning may go on, and the reasons to ask a person; the first reason made the decision."""
 
     decision: CoherenceDecision
     triggers: tuple[Trigger, ...] = ()
@@ -53,13 +53,13 @@ class Coherence:
 
     @property
     def asked(self) -> tuple[tuple[Trigger, int], ...]:
-        """The subject of each question: its trigger, and the number of its "or" in the objective."""
+        """The reason of each question, and the position of its "or" among the open ones, from 0."""
         many = {Trigger.APPROACH: max(1, len(self.sections))}
         return tuple((trigger, place) for trigger in self.triggers for place in range(many.get(trigger, 1)))
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """The questions as people read them."""
+        """The questions as sentences for people."""
         if self.missing:
             waits = (f"Task {each.seq} waits for {', '.join(each.names)[:SHOWN]}" for each in self.missing[:MAX_CHOSEN])
             return tuple(QUESTIONS[Trigger.DEPENDS].replace("{subject}", wait) for wait in waits)
@@ -129,7 +129,7 @@ def page_of(coherence: Coherence, known: Knowledge, objective: str, allowed: Seq
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a question: its reading, its effect on tasks, and the facts that it adds."""
+    """One answer that a question offers: its meaning, its effect on the tasks, and the facts that it adds."""
 
     reading: str
     result: str
@@ -137,7 +137,7 @@ class Option:
 
 
 def choose_files(known: Knowledge, paths: Sequence[str]) -> dict[str, Any]:
-    """Return the update of facts with these files as the chosen ones."""
+    """Return the changes of the known facts if a person chooses these files as the ones to change."""
     seen = {each.path: each for each in known.candidates}
     high = {"relevance": Relevance.HIGH}
     meant = (seen.get(path, CandidateFile(path=path, relevance=Relevance.HIGH)) for path in dict.fromkeys(paths))
@@ -175,7 +175,7 @@ def _command(_: Knowledge, __: Sequence[str]) -> tuple[Option, ...]:
 
 
 def _approach(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
-    """Offer each side of an "or", and both."""
+    """Offer each side of the first open "or" as an option, and both sides together as the last one."""
     choice, *others = known.choices
     where = f'the tasks of "{choice.section}"' if choice.section else "every task"
     sides = (*((side,) for side in choice.sides), choice.sides)
@@ -194,7 +194,11 @@ def _approach(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
 
 
 def _left_by(known: Knowledge, choice: Choice, meant: Sequence[str]) -> tuple[CandidateFile, ...]:
-    """Leave out the candidates that only an unchosen side names, unless another section names them, too."""
+    """Return the candidates that remain after a choice between the sides of an "or".
+
+    The choice removes a file that only sides which were not chosen name, unless another section names the file. If no
+    file remained, all candidates stay.
+    """
     others = {path for part in known.parts if part.heading != choice.section for path in part.files}
     left = tuple(
         each
@@ -230,7 +234,7 @@ def _depends(known: Knowledge, _: Sequence[str]) -> tuple[Option, ...]:
 
 
 def waiting_for(known: Knowledge, instead: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return the update of facts with these dependencies in place of unknown ones."""
+    """Return the changes of the known facts if a person replaces unknown dependencies of tasks with `instead`."""
     left = tuple(each for each in known.missing if each.seq not in instead)
     return {"missing": left, "instead": {**known.instead, **instead}}
 
@@ -246,7 +250,7 @@ def options_of(coherence: Coherence, known: Knowledge, allowed: Sequence[str]) -
 
 
 def choose(letters: Mapping[int, str], coherence: Coherence, known: Knowledge, allowed: Sequence[str]) -> Knowledge:
-    """Add the facts that these letters choose, each with the number of its question."""
+    """Add the facts of the options with these letters; each letter comes with the number of its question."""
     for number in sorted(letters, reverse=True):  # a decided "or" is removed from its list
         options = _options(*coherence.asked[number - 1], known, allowed)
         known = known.model_copy(update=dict(options["abc".index(letters[number])].update))

@@ -1,8 +1,9 @@
-"""Replans a campaign that is stuck: once, unless the operator sets another number.
+"""Replans a stuck campaign, once unless the operator sets another number.
 
-Complete tasks stay. The drafter `queue` is asked for other tasks, and may add some. Without it blocked tasks are
-repeated, each after a step that finds the cause, and so are all tasks that waited for them. Progress decides, not the
-number of ready tasks: a plan of one task after another is never stuck because of that.
+Complete tasks stay. If the drafter is `queue`, a controller writes other tasks, and may add tasks. Otherwise each
+blocked task is repeated after a step that finds the cause, together with all tasks that waited for it. A campaign
+counts as stuck by the progress of its tasks, not by the number of ready tasks. So a chain of tasks is never stuck only
+because one task is ready at a time.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _BY_TESTS = frozenset(  # failures of a task that its tests may have caused
 
 
 def draft_again(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expansion:
-    """Let a controller draft other tasks."""
+    """Add the step that asks a controller for other tasks."""
     prompt = prompt_of(state.known, scope, stuck=_situation(tasks_of(live.document), state.progress))
     waits = DRAFT + redo_suffix(state.replans)
     state = state.model_copy(update={"waits": waits, "prompt": prompt, "made": state.made + 1})
@@ -48,7 +49,7 @@ def draft_again(live: LivePlan, state: CampaignState, scope: CampaignScope) -> E
 
 
 def with_tests_again(live: LivePlan, state: CampaignState) -> CampaignState:
-    """Repeat the complete SPECs whose tests keep another task from passing."""
+    """Return the state after opening complete SPEC tasks again whose tests keep another task from passing."""
     tasks = {task.seq: task for task in tasks_of(live.document)}
     progress, complete = dict(state.progress), complete_tasks(state)
     fit_for = frozenset(seq for seq in complete if progress[seq].rewritten < MOST_REWRITTEN)
@@ -62,9 +63,9 @@ def with_tests_again(live: LivePlan, state: CampaignState) -> CampaignState:
 def _blamed_specs(
     tasks: Mapping[str, PlanTask], seq: str, setback: Setback, complete: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the SPECs before a task whose tests failed, or that a report blames.
+    """Return the complete SPEC tasks before `seq` whose test files its failure or its controller's report names.
 
-    If tests failed without names, these are its direct dependencies.
+    If the failure names no test, these are the SPEC tasks that `seq` directly waits for.
     """
     waits = graph(tuple(tasks.values()))
     before = _all_before(seq, waits)
@@ -89,7 +90,7 @@ def _all_before(seq: str, waits: Mapping[str, Sequence[str]]) -> list[str]:
 def replan_by_templates(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expansion | None:
     """Repeat all incomplete tasks, after steps that find the cause of each block.
 
-    None if that is too much for one expansion, or if the graph would be invalid.
+    Return None if these are too many steps for one expansion, or if the graph would be invalid.
     """
     tasks = tasks_of(live.document)
     left = [task for task in tasks if task.seq not in complete_tasks(state)]
@@ -104,7 +105,7 @@ def replan_by_templates(live: LivePlan, state: CampaignState, scope: CampaignSco
 
 
 def replan_with(live: LivePlan, state: CampaignState, tasks: Sequence[PlanTask], scope: CampaignScope) -> Expansion:
-    """Go on with `tasks`; complete ones stay."""
+    """Add steps for all of `tasks` that are not complete; complete tasks stay as they are."""
     left = [task for task in tasks if task.seq not in complete_tasks(state)]
     exploring = {task.seq for task in left} & set(state.finding)
     project = project_of(state.known, scope)
@@ -135,7 +136,10 @@ def _rewritten(state: CampaignState, seq: str) -> int:
 
 
 def _setbacks(tasks: Sequence[PlanTask], state: CampaignState) -> dict[str, Setback]:
-    """Return the setback of each repeated task; a new task has that of the task that waits for it."""
+    """Return by task number the failure that its controller has to know.
+
+    For a repeated task this is its own block. For a new task it is the block of the task that waits for it.
+    """
     progress = state.progress
     found = {seq: progress[seq].before for seq in _again(progress)}
     causes = {
@@ -150,7 +154,7 @@ def _setbacks(tasks: Sequence[PlanTask], state: CampaignState) -> dict[str, Setb
 
 
 def _again(progress: Mapping[str, TaskProgress]) -> list[str]:
-    """Return the repeated SPECs."""
+    """Return the numbers of the complete SPEC tasks that are open again because of their tests."""
     return [seq for seq, each in progress.items() if _comes_again(each)]
 
 
@@ -159,7 +163,7 @@ def _comes_again(far: TaskProgress) -> bool:
 
 
 def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> list[str]:
-    """Return the deliveries, the blocked tasks with reasons, and the remaining tasks."""
+    """Return the state of a stuck campaign in lines: its counts, and each task with its result or its block."""
     counts = Counter(each.status for each in progress.values())
     summary = ", ".join(f"{counts[status]} {status.replace('_', ' ')}" for status in TaskStatus if counts[status])
     lines = [f"{summary} of {len(tasks)} tasks"]
@@ -174,20 +178,23 @@ def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) 
 
 
 def may_plan_again(state: CampaignState, with_tests: CampaignState) -> bool:
-    """Return whether a stuck campaign may be replanned: up to its limit, or once again for repeated tests."""
+    """Return whether a stuck campaign may be replanned, if that can help.
+
+    It may within the limit of the operator. Beyond this limit it may if `with_tests` opens complete SPEC tasks again.
+    """
     if not state.terms.replans or not is_worth_it(state.progress):
         return False
     return state.replans < state.terms.replans or with_tests.progress != state.progress
 
 
 def is_worth_it(progress: Mapping[str, TaskProgress]) -> bool:
-    """Return whether replanning may help: a task is blocked, or two are unreachable."""
+    """Return whether replanning may help: a task was blocked by its own failure, or two or more are incomplete."""
     left = [seq for seq, each in progress.items() if each.status is not TaskStatus.COMPLETE]
     return bool(_causes(progress)) or len(left) >= LEAST_UNREACHABLE
 
 
 def _causes(progress: Mapping[str, TaskProgress]) -> dict[str, str]:
-    """Return the tasks that were blocked by themselves, with the reasons."""
+    """Return the reason for each task that its own failure blocked, not the block of another task."""
     blocked = {seq: each for seq, each in progress.items() if each.status is TaskStatus.BLOCKED}
     return {seq: each.reason or "" for seq, each in blocked.items() if each.blocked_by is None}
 

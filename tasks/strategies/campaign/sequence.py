@@ -1,9 +1,9 @@
-"""DESIGN_SEQUENCE: the tasks, their dependencies, and the graph of them.
+"""DESIGN_SEQUENCE: designs the tasks of a campaign and the graph of their dependencies.
 
-The formula's count is the number of tasks if each has its own subject. The subject of a BUILD is a source file or a
-section of the objective, and that of a SPEC is a test file. With fewer subjects there are fewer tasks, but never more.
-A single task is a BUILD. Of two, one writes the tests. From three on, a VERIFY ends the plan. The others are branches
-of SPEC and BUILD with separate files, which run at the same time.
+The formula in `formulas` gives the largest number of tasks. Each task needs a separate subject, so with fewer subjects
+there are fewer tasks. A BUILD is about a source file or a section of the objective, a SPEC about a test file. A single
+task is a BUILD. If there are two, one writes the tests. From three on, the last task is a VERIFY. The others form
+branches of SPEC and BUILD tasks with separate files, which run at the same time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def graph(tasks: Sequence[PlanTask]) -> dict[str, tuple[str, ...]]:
 
 
 def graph_faults(waits: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, str]]:
-    """Yield the faults of a graph: the task, a code and a sentence."""
+    """Yield each fault of a task graph: the number of the task, an error code and a sentence."""
     valid = ", ".join(list(waits)[:MAX_NAMED])
     for name, others in waits.items():
         for other in others:
@@ -106,7 +106,7 @@ WHOLE = 4  # minimal letters of a name that may be anywhere in a word, as in Aut
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The BUILDs of each branch, and whether SPECs begin and a VERIFY ends them."""
+    """The number of BUILD tasks in each branch, and whether branches begin with a SPEC and a VERIFY ends the plan."""
 
     builds: tuple[int, ...]
     specs: bool
@@ -126,7 +126,7 @@ class Sketch:
 
 
 def shape(count: int, sources: int, tests: int, sections: int) -> Shape:
-    """Distribute `count` tasks over so many source files, tests and sections."""
+    """Return how to distribute `count` tasks, given the numbers of source files, tests and sections."""
     verify = count >= 3 or (count == 2 and not tests)
     rest = count - verify
     specs = rest >= 2 and tests > 0
@@ -150,10 +150,10 @@ def sequence(
     name: str,
     parts: Sequence[Section] = (),
 ) -> tuple[Sketch, ...]:
-    """Design the tasks of the campaign `name` in a possible order of execution.
+    """Design the tasks of the campaign `name`, each after its dependencies.
 
-    Each of `parts` belongs to the task that changes the files in its words. Without `parts`, `sections` are dealt out
-    in their order.
+    A section in `parts` goes to the task that changes the files which the section names. Without `parts`, the headings
+    in `sections` go to the tasks in their order.
     """
     made = shape(count, len(sources), len(tests), len(sections))
     sources = _by_section(sources, parts)
@@ -196,9 +196,9 @@ def _by_section(sources: Sequence[str], parts: Sequence[Section]) -> tuple[str, 
 
 
 def _share(parts: Sequence[Section], groups: Sequence[Sequence[str]]) -> list[list[Section]]:
-    """Give each section to the group with the file that it names first, or with most of its files.
+    """Distribute sections over groups of files, by the file that a section names first, else by most of its files.
 
-    A section without files goes to the group with the fewest sections.
+    A section that names no file goes to the group with the fewest sections.
     """
     shares: list[list[Section]] = [[] for _ in groups]
     for part in sorted(parts, key=lambda part: all({*part.files}.isdisjoint(group) for group in groups)):
@@ -210,12 +210,12 @@ def _share(parts: Sequence[Section], groups: Sequence[Sequence[str]]) -> list[li
 
 
 def _deltas(files: tuple[str, ...], builds: int) -> tuple[tuple[str, ...], ...]:
-    """Return the files that each BUILD of a branch changes: separate ones, or all of them if they are fewer."""
+    """Return the files that each BUILD of a branch changes: separate files, or all files if there are too few."""
     return split(files, builds) if len(files) >= builds else (files,) * builds
 
 
 def deal(parts: Sequence[Section], deltas: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the sections of each BUILD: by its files, or in their order if all change the same files."""
+    """Return the headings of the sections for each BUILD: by its files, or in order if BUILDs share files."""
     alike = len(set(deltas)) < len(deltas)
     shares = split(parts, len(deltas)) if alike else _share(parts, deltas)
     return [tuple(part.heading for part in share) for share in shares]
@@ -224,7 +224,10 @@ def deal(parts: Sequence[Section], deltas: Sequence[tuple[str, ...]]) -> list[tu
 def _branch(
     at: int, files: tuple[str, ...], tests: tuple[str, ...], headings: Sequence[tuple[str, ...]], specs: bool
 ) -> Iterator[Sketch]:
-    """Yield a branch at the place `at`: BUILDs at the same time, else in a row."""
+    """Yield the tasks of a branch; its first task gets the position `at`.
+
+    BUILD tasks with separate files run at the same time; those that share files wait for each other.
+    """
     first: tuple[int, ...] = ()
     if specs:
         every = tuple(dict.fromkeys(heading for mine in headings for heading in mine))
@@ -242,9 +245,9 @@ def _branch(
 
 
 def pair(groups: Sequence[Sequence[str]], tests: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Give each group of source files its tests.
+    """Return the test files for each group of source files.
 
-    Tests that are named after a file come first; each group has at least one if there are enough.
+    Tests that are named after a file of the group come first. Each group gets at least one test if there are enough.
     """
     left = list(tests)
     taken: list[list[str]] = [[] for _ in groups]

@@ -36,14 +36,14 @@ class Section(Record):
 
 
 class Choice(Record):
-    """The sides of an "or" that are open, or those of them that a person chose."""
+    """The two alternatives of an open "or" in the objective, or the alternatives that a person chose."""
 
     section: str = ""  # the heading above it; empty for all of the objective
     sides: tuple[str, ...] = ()
 
 
 class MissingParents(Record):
-    """Unknown dependencies of a task that the goal brings, and the task listed before it."""
+    """The dependencies of a goal's task that name no task of the goal, and the task listed before it."""
 
     seq: str
     names: tuple[str, ...]
@@ -94,7 +94,7 @@ class CampaignTerms(Record):
 
 
 class Setback(Record):
-    """The cause of a task's block, for the controller that repeats it or writes its tests again."""
+    """The failure that blocked a task; a controller that repeats the task, or rewrites its tests, receives it."""
 
     task: str
     reason: str
@@ -138,7 +138,7 @@ class CampaignState(Record):
 
 @dataclass(frozen=True, slots=True)
 class CampaignScope:
-    """The constant facts of a campaign, from its first draft to its end."""
+    """The facts of a campaign that never change: its goal, objective, allowed files, catalogue and settings."""
 
     goal: Goal
     objective: str
@@ -174,7 +174,7 @@ def scope_of(live: LivePlan, state: CampaignState, catalogue: Catalogue | None =
 
 
 def changeable_files(known: Knowledge, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the files that may change: if a person chose some, only these and tests."""
+    """Return the allowed files that may change; after a person chose files, only the chosen ones and tests."""
     if not known.narrowed:
         return allowed
     meant = {*(each.path for each in known.candidates), *known.tests}

@@ -1,7 +1,7 @@
-"""The steps that draft and execute tasks, and the meaning of their ends.
+"""Makes the steps that draft and execute the tasks, and records how these steps end.
 
-SPEC and BUILD patch their delta, VERIFY tests, and each has its budget in its guidance. Only the last step of a task
-can pass the task's verification, so only that step has to.
+A SPEC or a BUILD patches its files, and a VERIFY runs tests. The guidance of a step names the budget of its task. Only
+the last step of a task runs the task's whole verification, because earlier steps cannot pass it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def redo_suffix(replans: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StepFrame:
-    """The facts that all steps of one decision share."""
+    """The facts that all steps of one planning or replanning share."""
 
     known: Knowledge
     project: Project
@@ -94,7 +94,7 @@ class StepFrame:
 
 
 def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[PlannedStep, ...]]:
-    """Return the steps of each of `tasks`, by its number."""
+    """Return the steps of each task, by the number of the task."""
     parts = {task.seq: _pieces(task, frame) for task in tasks}
     ends = {seq: list(some)[-1] for seq, some in parts.items()}  # dependencies outside of these are finished
     catalogue = frame.project.catalogue
@@ -123,7 +123,7 @@ def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[Pla
 
 
 def _awaited(task: PlanTask, ends: Mapping[str, str], waits: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return the last steps of a task's dependencies; a finished task in between is replaced by its dependencies."""
+    """Return the last step of each task that `task` waits for; a finished task is replaced by its own dependencies."""
     names = [*parents(task.depends)]
     for name in names:  # the list grows meanwhile
         if name not in ends:
@@ -132,9 +132,9 @@ def _awaited(task: PlanTask, ends: Mapping[str, str], waits: Mapping[str, Sequen
 
 
 def _pieces(task: PlanTask, frame: StepFrame) -> dict[str, Piece]:
-    """Split the files of a task into parts that one step may touch, by the ids of these steps.
+    """Return the parts of a task's files that one step may touch, each by the id of its step.
 
-    If no single part can pass the verification, a step after them verifies all.
+    If the files need several parts, a last step without files runs the task's verification.
     """
     if task.type is TaskType.VERIFY or task.seq in frame.exploring:
         parts: tuple[Piece, ...] = (Piece((), RiskLevel.LOW),)
@@ -206,7 +206,7 @@ def _rewrites_tests(task: PlanTask, frame: StepFrame) -> bool:
 
 
 def _guidance(task: PlanTask, files: Sequence[str], frame: StepFrame) -> str:
-    """Return the facts that a controller needs about a task, most important first."""
+    """Return the guidance for the controller of a task, most important facts first."""
     known, constraints = frame.known, frame.project.goal.constraints
     before, asked, banned = (frame.before or {}).get(task.seq), known.idioms.required, known.idioms.forbidden
     idioms = [f"use {'; '.join(asked)}"] if asked else []
@@ -255,7 +255,7 @@ def complete_tasks(state: CampaignState) -> frozenset[str]:
 
 
 def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, Any]) -> CampaignState:
-    """Record the end of one step of the task `seq`."""
+    """Return the state after the end of one step of the task `seq`."""
     task, skipped = state.progress[seq], end.state == StepState.SKIPPED
     left = tuple(step_id for step_id in task.steps if step_id != end.step_id)
     used = task.tool_calls if end.tool_calls is None else (task.tool_calls or 0) + end.tool_calls
@@ -278,7 +278,7 @@ def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, An
 
 
 def _blocker(state: CampaignState, seq: str, document: Mapping[str, Any]) -> str | None:
-    """Return the dependency that keeps a task from running; None if an operator skipped it."""
+    """Return the blocked dependency that made the planner skip a task; None if an operator skipped the task."""
     waits = {task.seq: parents(task.depends) for task in tasks_of(document)}
     blocked = {other for other, each in state.progress.items() if each.status is TaskStatus.BLOCKED}
     return next((other for other in waits.get(seq, ()) if other in blocked), None)
@@ -293,13 +293,13 @@ def _delivery(output: Any) -> str | None:
 
 
 def blocked_reason(output: Any) -> str | None:
-    """Return the reason of a controller that reports a block; None without such a report."""
+    """Return the reason in a controller's report that its task is blocked; None without such a report."""
     report = blocked_report(output)
     return _short(report["reason"]) if report else None
 
 
 def _setback(seq: str, end: End) -> Setback:
-    """Return the cause of a block: the last failure of the task, and its controller's report."""
+    """Return the failure that blocked a task, with the details of the failed attempt and of its controller's report."""
     report, failure = blocked_report(end.output), end.failure or {}
     update: dict[str, Any] = {
         "category": fit(failure.get("category") or "", MAX_REASON) or None,

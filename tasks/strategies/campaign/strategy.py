@@ -1,4 +1,4 @@
-"""Plans a campaign and continues it: the six functions, in order of life."""
+"""Plans a campaign and continues it: the six functions of a strategy, in the order of their use."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _QUESTIONS = {
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
-    """Answer with steps, a question, a step that asks, or a drafter's prompt. Pure."""
+    """Return the answer to a goal: a plan with steps or a question, a drafter's prompt, or a rejection. Pure."""
     allowed = expand_allowed(goal.allowed_files, goal.context.files, setting.forbidden)
     test, unknown = read_test_command(goal, partial(read_command, catalogue=catalogue))
     given = goal.campaign or CampaignInput()
@@ -105,7 +105,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the input of a step: the objective, a prompt, or its task."""
+    """Return the input of a step: the objective, a drafter's prompt, or its task with all facts; else None."""
     state, document = CampaignState.model_validate(live.state), live.document or {}
     step_id, known, progress = str(facts.get("step_id")), state.known, state.progress
     objective = document.get("objective", live.goal.goal)
@@ -135,7 +135,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | Blocked | None:
-    """Return why an exploration or draft cannot be used, or that a task is blocked."""
+    """Return why an answer is not valid, or that its task is blocked; None if the answer counts."""
     state, step_id = CampaignState.model_validate(live.state), facts.get("step_id")
     if step_id == state.waits == EXPLORE:
         found = parse_exploration(output)
@@ -148,7 +148,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | Bloc
 
 
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
-    """Plan from an exploration or a draft; for other steps update the progress of the task."""
+    """Plan on after the exploration or the draft; after any other step update the progress of its task."""
     state = CampaignState.model_validate(live.state)
     if end.step_id == state.waits == EXPLORE:
         scope = scope_of(live, state, catalogue)
@@ -169,7 +169,10 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
 
 
 def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
-    """Go on from a person's answer, ask again, or return why the answer is not valid."""
+    """Plan on with a person's answer, ask again, or halt after too many answers.
+
+    Return a sentence with the reason if the answer is not valid.
+    """
     state = CampaignState.model_validate(live.state)
     if state.waits not in _QUESTIONS:
         return "The campaign asks nothing."
@@ -202,7 +205,7 @@ def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
 
 
 def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
-    """Replan the incomplete tasks, unless the limit is reached or replanning cannot help."""
+    """Replan the incomplete tasks; return None if the limit of replans is reached or replanning cannot help."""
     state = CampaignState.model_validate(live.state)
     with_tests = with_tests_again(live, state)
     if not may_plan_again(state, with_tests):

@@ -1,7 +1,6 @@
-"""LOCATE_TARGETS and SET_BUDGETS: the tasks of plan.json, designed or given.
+"""LOCATE_TARGETS and SET_BUDGETS: designs the tasks of plan.json, or judges tasks that a goal or drafter supplies.
 
-Tasks of a goal or a drafter are judged first, and all faults are returned at once. The same formulas fill in missing
-values.
+All faults of supplied tasks are returned at once. Missing values get the same formulas as designed tasks.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ _Faults = Iterator[tuple[str, str, str]]  # pointer within the task, code, sente
 
 
 def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[PlanTask, ...]:
-    """Return the tasks of a campaign by its candidates, tests and sections."""
+    """Return tasks that the planner designs from the files to change, their tests and the sections of the objective."""
     meant = _meant_files(known, project)
     sources = tuple(path for path in meant if role_of(path) is not Role.TEST) or meant
     tests, parts = _tests_for(sources, known, project.files), known.parts
@@ -110,7 +109,7 @@ def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[Pla
 
 
 def _meant_files(known: Knowledge, project: Project) -> tuple[str, ...]:
-    """Return the files to change: the candidates, and the named files of sections that name no candidate."""
+    """Return the files to change: the likely ones, and the files that sections without a likely file name."""
     likely = likely_files(known)
     if known.narrowed:
         return likely
@@ -136,7 +135,7 @@ def _tests_for(sources: Sequence[str], known: Knowledge, allowed: Sequence[str])
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """The context that a task is judged in."""
+    """The data that a task is compared with: the allowed files, the numbers of all tasks, and the catalogue."""
 
     allowed: frozenset[str]
     seqs: Counter[str]
@@ -155,7 +154,7 @@ def judge_tasks(
 def judge_each(
     tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue, root: str = POINTER
 ) -> tuple[FieldError, ...]:
-    """Return the faults in each of the tasks, without regard to dependencies."""
+    """Return the faults in each task alone; dependencies between tasks are not judged."""
     around = _Context(frozenset(allowed), Counter(task.seq for task in tasks), catalogue)
     return tuple(
         FieldError(pointer=f"{root}/{index}{pointer}", code=code, message=fit(message, MAX_MESSAGE))
@@ -166,7 +165,7 @@ def judge_each(
 
 
 def plan_tasks(tasks: Sequence[GivenTask], known: Knowledge, catalogue: Catalogue) -> tuple[PlanTask, ...]:
-    """Return plan.json's tasks for tasks without errors."""
+    """Return supplied tasks in the form of plan.json, with their missing values filled in."""
     return tuple(_plan_task(task, known, catalogue) for task in tasks)
 
 
@@ -250,14 +249,14 @@ def _numbers(task: GivenTask, _: _Context) -> _Faults:
 
 
 def _waits(depends: object) -> tuple[str, ...] | None:
-    """Read any form of `depends`; None if it has a value that is no text."""
+    """Return the names in `depends`, a text or a list; None if one of them is no text."""
     names = depends if isinstance(depends, list | tuple) else (depends,)
     texts = tuple(name for name in names if isinstance(name, str))
     return texts if len(texts) == len(names) else None
 
 
 def _order(tasks: Sequence[GivenTask], root: str) -> Iterator[FieldError]:
-    """Yield the faults of the graph, unless tasks share a number: then there is no graph."""
+    """Yield the faults of the task graph; nothing if two tasks have the same number."""
     waits: Mapping[str, tuple[str, ...]] = {task.seq: parents(_waits(task.depends) or ()) for task in tasks}
     if len(waits) < len(tasks):
         return

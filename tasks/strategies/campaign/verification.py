@@ -1,4 +1,4 @@
-"""The verification of tasks: commands of the catalogue, as the project runs them."""
+"""Reads and chooses the verification of tasks: commands of the catalogue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNVERIFIED = "none"  # the `verify` of a task that only changes documents
 
 
 def read_command(text: str, catalogue: Catalogue) -> VerifyTool:
-    """Parse one command. Raises UnknownCommand if it changes files, or with the nearest command."""
+    """Return the tool that a command runs. Raises UnknownCommand if it may change files or is not in the catalogue."""
     tool = catalogue.match(text)
     if is_below(RiskLevel.LOW, catalogue.contracts[tool.tool].min_risk):
         raise UnknownCommand(f"{tool.tool} may change files, so it verifies nothing.")
@@ -27,12 +27,15 @@ def read_command(text: str, catalogue: Catalogue) -> VerifyTool:
 
 
 def goes_unverified(files: Sequence[str]) -> bool:
-    """Return whether these are only documents, which no tool verifies."""
+    """Return whether `files` are all documents, which no tool verifies; False without files."""
     return only_documents(tuple(files)) and bool(files)
 
 
 def read_commands(text: str, catalogue: Catalogue, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
-    """Parse a task's `verify`: commands joined by `&&`, a recipe's name, or UNVERIFIED."""
+    """Return the tools of a task's `verify`: commands joined by `&&`, the name of a recipe, or UNVERIFIED (no tool).
+
+    Raises UnknownCommand.
+    """
     if text == UNVERIFIED:
         return ()
     if text.strip() in catalogue.recipes:
@@ -41,9 +44,9 @@ def read_commands(text: str, catalogue: Catalogue, files: Sequence[str] = ()) ->
 
 
 def project_of(known: Knowledge, scope: CampaignScope) -> Project:
-    """Return the project of a campaign by the known facts.
+    """Return the project of a campaign, as the known facts describe it.
 
-    Its own test command takes precedence over the default of its language.
+    Its own test command takes precedence over the default command of its language.
     """
     language, catalogue = LANGUAGES.get(known.language or ""), scope.catalogue
     own = read_commands(known.test_command, catalogue) if known.test_command else ()
@@ -51,9 +54,10 @@ def project_of(known: Knowledge, scope: CampaignScope) -> Project:
 
 
 def spec_checks(project: Project, tools: tuple[VerifyTool, ...], files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-    """Add the collection of tests to checks that run none, so that a wrong import fails at once.
+    """Return the verification of new tests: `tools`, and a collection of the tests if no tool runs them.
 
-    The exit code for failed imports passes: `tasks/features/collecting.py` judges each of them.
+    So a wrong import fails at once. An import of code that does not exist yet passes: `tasks/features/collecting.py`
+    judges each failed import.
     """
     contracts = project.catalogue.contracts
     if not any(contracts[tool.tool].category is ToolCategory.TEST or tool.tool == COLLECTS for tool in tools):
@@ -64,7 +68,10 @@ def spec_checks(project: Project, tools: tuple[VerifyTool, ...], files: tuple[st
 def code_checks(
     project: Project, files: tuple[str, ...], tests: tuple[str, ...], *, verified: bool
 ) -> tuple[VerifyTool, ...]:
-    """Return the verification of code: its tests, else its form if all tests run later; documents have none."""
+    """Return the verification of changed code: its tests; without tests, quick checks if a later task runs all tests.
+
+    Otherwise all tests verify the code. Documents get no verification.
+    """
     if goes_unverified(files):
         return ()
     if tests:

@@ -1,4 +1,4 @@
-"""Connects steps with answers of earlier steps, and selects the answers that are stored for steps and people."""
+"""Connects steps with the answers of earlier steps, and marks the answers that the plan stores."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MAX_LOOKED_AT = 64  # earlier steps that are visited
 
 
 def connect_answers(steps: Sequence[PlannedStep], before: tuple[str, ...] = ()) -> tuple[PlannedStep, ...]:
-    """Give each of `steps` that changes or answers something the answers of the nearest steps before it.
+    """Return `steps`, and give each one that patches or only answers the answers of the nearest steps before it.
 
-    `before` are earlier steps of the plan with stored answers; these come last. All answers of `steps` are stored: an
-    answer that no step gets is for readers of the plan.
+    `before` are ids of earlier steps whose answers the plan stores; these come last. The plan stores all answers of
+    `steps`, since people also read an answer that no step gets.
     """
     by_id = {step.step_id: step for step in steps}
     read = {
@@ -27,7 +27,7 @@ def connect_answers(steps: Sequence[PlannedStep], before: tuple[str, ...] = ()) 
 
 
 def connect_supplied(steps: Sequence[PlannedStep]) -> tuple[PlannedStep, ...]:
-    """Give each step of a supplied plan the answers of its direct dependencies; only its author knows its needs."""
+    """Return the steps of a supplied plan, each with the answers of its direct dependencies only."""
     answering = {step.step_id for step in steps if step.mode is Mode.READ_ONLY}
     read = {
         step.step_id: tuple(dict.fromkeys(name for name in step.depends_on if name in answering))[:MAX_ANSWERS_FROM]
@@ -37,7 +37,7 @@ def connect_supplied(steps: Sequence[PlannedStep]) -> tuple[PlannedStep, ...]:
 
 
 def _answering_before(step: PlannedStep, by_id: Mapping[str, PlannedStep]) -> Iterator[str]:
-    """Yield the answering steps before `step`, nearest first."""
+    """Yield the ids of the steps that answer and that `step` waits for, nearest first."""
     waiting, seen = list(step.depends_on), {step.step_id}
     while waiting and len(seen) <= MAX_LOOKED_AT:
         name = waiting.pop(0)

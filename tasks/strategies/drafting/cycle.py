@@ -1,10 +1,10 @@
-"""The cycle of a draft outside of the planner: draft, judge, repair, fall back; for all kinds and all drafters.
+"""The cycle of a draft from outside of the planner: draft, judge, repair, fall back; for all kinds and all drafters.
 
-There are two ways to ask. The worker asks its own drafter before there is a plan (`WorkerCycle`), again and again up to
-the attempts. Or a controller answers the step that asks (`draft_step`, the drafter `queue`). Then the retries of that
-step ask again, and get the faults as the previous failure (`QueueCycle`). A kind uses the same `judge` for both, so
-both drafters are judged alike. Nothing is stored here. The `Setting` has the answers of the worker's drafter so far,
-and the strategy state of a kind has the needs of the step.
+There are two ways to get a draft. The worker asks its own drafter before the plan exists (`WorkerCycle`), again after
+each unusable answer, up to the permitted attempts. If the drafter is `queue`, a step of the plan asks a controller
+(`draft_step`). The retries of that step ask again, with the faults as the previous failure (`QueueCycle`). A kind uses
+the same `judge` in both cycles. Nothing is stored here. The `Setting` contains the answers of the worker's drafter so
+far. The strategy state of a kind contains the data for the step that asks.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCycle(Generic[Plan]):
-    """The functions of a kind for a drafter that the worker asks."""
+    """The functions of a kind that handle the answers of the worker's own drafter."""
 
     attempts: int
     ask: Consult  # the first question
@@ -76,7 +76,7 @@ class WorkerCycle(Generic[Plan]):
     fall_back: Callable[[Refusal, Sequence[Drafted]], Answer]
 
     def answer(self, drafted: Sequence[Drafted]) -> Answer:
-        """Return the first question, the next one, the plan of the last answer, or the fallback."""
+        """Return the first question, the next question, the plan of the last usable answer, or the fallback."""
         if not drafted:
             return self.ask
         found = self.read(drafted[-1])
@@ -86,13 +86,13 @@ class WorkerCycle(Generic[Plan]):
         return again or _paid(self.fall_back(found, drafted), drafted)
 
     def read(self, said: Drafted) -> Plan | Refusal:
-        """Judge an answer; a call that failed is refused, too."""
+        """Return the plan in an answer, or a refusal; a failed call of the drafter counts as a refusal."""
         return self.judge(said.output) if said.error is None else Refusal((self.silence(said.error),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCycle(Generic[Plan]):
-    """The functions of a kind for a controller that answers the step which asks."""
+    """The functions of a kind that handle a controller's answer to the step which asks for a draft."""
 
     judge: Callable[[Any], Plan | Refusal]
     accept: Callable[[Plan, End], Expansion | None]
@@ -104,7 +104,7 @@ class QueueCycle(Generic[Plan]):
         return found if isinstance(found, Refusal) else None
 
     def go_on(self, end: End) -> Expansion | None:
-        """Go on with the draft of a step that is DONE; without a usable one, fall back."""
+        """Continue the plan with the draft of a step that is DONE; fall back if the draft or the step is not usable."""
         found = self.judge(end.output) if end.state == StepState.DONE else None
         if found is None or isinstance(found, Refusal):
             return self.fall_back(end, found)
@@ -115,9 +115,9 @@ class QueueCycle(Generic[Plan]):
 def draft_step(
     goal: Goal, step_id: str, *, title: str, intent: str, guidance: str, attempts: int, success: str = "", read: int = 0
 ) -> PlannedStep:
-    """Return the step whose input is a prompt that a controller's agent answers.
+    """Return the step whose input is a prompt that a controller's agent answers with a draft.
 
-    `read` is the number of characters in that prompt, for kinds with long prompts.
+    `read` is the number of characters in the prompt; it raises the estimated tokens of the step.
     """
     mode = MODE_OF_TYPE[StepType.DRAFT]
     usual = estimate(mode)
@@ -136,20 +136,20 @@ def draft_step(
 
 
 def attempts_within(goal: Goal, wanted: int) -> int:
-    """Return how often a step may ask, at most `wanted`.
+    """Return how many attempts a step that asks may have: at most `wanted`, and at least one.
 
-    With one more attempt, its failures in a row would halt the plan.
+    The result is so small that these failures in a row do not halt the plan.
     """
     failures = limits_of(goal)["consecutive_failures"] or MAX_ATTEMPTS + 1
     return max(1, min(wanted, MAX_ATTEMPTS, failures - 1))
 
 
 def failure(why: str) -> FieldError:
-    """Return the reason why there is no plan, for goals that accept only a draft."""
+    """Return the error of a goal that has no plan, because it accepts only a draft and got none."""
     return field_error("/drafter", "planning_failed", why)
 
 
 def _paid(answer: Answer, drafted: Sequence[Drafted]) -> Answer:
-    """Add the tokens of all questions to an answer, with or without a plan."""
+    """Add the tokens of all calls of the drafter to a draft or a rejection; other answers stay unchanged."""
     tokens = sum(said.tokens for said in drafted)
     return replace(answer, tokens=tokens) if isinstance(answer, Draft | Rejected) else answer

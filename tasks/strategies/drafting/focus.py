@@ -43,7 +43,7 @@ _UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(frozen=True)
 class Focus:
-    """The files to search for places; `is_last_first` if the last line of a trace is the deepest."""
+    """Searches `files` for the likely places of a goal; `is_last_first` if a trace ends with its deepest call."""
 
     files: Sequence[str]
     is_last_first: bool = False
@@ -98,7 +98,7 @@ class Focus:
                 yield Place(path=path, why=IMPORTED.format(test)[:200])
 
     def imports(self, documents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-        """Return for each document the files that it imports; a document without imports is left out."""
+        """Return the files that each document imports, by the document's path; leave out documents without imports."""
         found: dict[str, tuple[str, ...]] = {}
         for name, text in documents.items():
             modules = map(self._of_module, _IMPORT.findall(text[:MAX_LOG]))
@@ -127,7 +127,10 @@ class Focus:
                     yield from (Place(path=path, why=NAMED) for path in alike)
 
     def find(self, mention: str) -> str | None:
-        """Return the one file that `mention` names: by its path, its end, or with folders of a checkout before it."""
+        """Return the one known file that `mention` means; None if there is none, or if several files fit.
+
+        A mention may be the whole path, the end of a path, or a path with folders of a checkout in front.
+        """
         path = clean(mention.replace("\\", "/"))
         named = self._by_name.get(name_of(path), ())
         parts = path.split("/")
@@ -159,7 +162,7 @@ def _index(files: Iterable[str], key: Callable[[str], str]) -> dict[str, list[st
 
 
 def _parts(path: str) -> list[str]:
-    """Return the folders of a file and its name without a suffix, as modules are named."""
+    """Return a path as the parts of a module name: its folders and its name without suffix."""
     *folders, name = path.split("/")
     return [*folders, name.partition(".")[0]]
 

@@ -1,4 +1,4 @@
-"""The facts of one project of a goal: its files, its language, and its verification, in its own folder."""
+"""The facts of one project of a goal: its files, its language, and the tools that verify changes in its folder."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Check(StrEnum):
 
 
 class ChosenCheck(NamedTuple):
-    """A linter or type checker of a project; `is_asked` if its goal requests its kind of findings."""
+    """A linter or type checker of a project; `is_asked` is true if the goal requests this tool or its findings."""
 
     name: str
     part: Part
@@ -57,7 +57,7 @@ class ChosenCheck(NamedTuple):
 
 @dataclass(frozen=True)
 class FolderProject:
-    """A goal with its allowlist expanded, and the chosen tools of one folder."""
+    """The allowed files of a goal in one folder, with the language and the tools that verify changes there."""
 
     goal: Goal
     files: tuple[str, ...]
@@ -74,7 +74,7 @@ class FolderProject:
 
     @property
     def checks_after(self) -> dict[str, bool]:
-        """The checks of the changes of an open part, by name, each with whether the goal requests it."""
+        """The checks to run after changes of files that are not known before, by name; True: the goal requests one."""
         chosen = {check.name: check.is_asked for check in self.chosen_checks}
         return {**chosen, SYNTAX: False} if self.language else chosen
 
@@ -139,10 +139,10 @@ class FolderProject:
         return {**self.goal.context.manifests, **above} if above else self.goal.context.manifests
 
     def quick_checks(self, files: tuple[str, ...], *, whole: bool) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-        """Aim the chosen linter and type checker at `files`.
+        """Return the commands of the chosen linter and type checker for `files`.
 
-        Checks of the whole project only judge a `whole` change. Also returns the ids of the checks that only manifests
-        configure: no goal requested them or their kind of findings.
+        A check that only runs on the whole project is left out unless `whole`. The second value lists the ids of the
+        checks that the goal does not request: only manifests configure these.
         """
         aim = self.catalogue.aim_at_all if whole else self.catalogue.aim_part
         tools: list[VerifyTool] = []
@@ -156,7 +156,7 @@ class FolderProject:
 
     @staticmethod
     def _accepted(aim: Aim, part: Part, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Aim `part` at `files`; empty if an operator's contract replaces the built-in one and refuses this."""
+        """Return the command that runs `part` on `files`; empty if an operator's contract of this tool refuses it."""
         try:
             return aim(part, files)
         except UnknownCommand:
@@ -170,10 +170,10 @@ class FolderProject:
         others: tuple[VerifyTool, ...] = (),
         tests: tuple[str, ...] = (),
     ) -> tuple[VerifyTool, ...]:
-        """Return the tools that judge a change of `files` by these files alone, after `others`.
+        """Return the tools that judge a change of `files` by these files alone, with `others` first.
 
-        With `whole` no other change has the same aim. Then the goal's failing tests judge, too, else `tests`, else the
-        tests among `files`. If no tool checks these files alone, the tools of the project judge all of it.
+        With `whole` this is the only change for its purpose. Then tests judge, too: the goal's failing tests, else
+        `tests`, else the tests among `files`. If no tool can check only these files, the tools of the whole project do.
         """
         tools = (*others, *(self.catalogue.aimed(self.language.quick, files) if self.language else ()))
         if whole:
@@ -211,24 +211,25 @@ class FolderProject:
         return (self._as_part(self.catalogue.aim((*spelling, COLLECTING, "-q"), tests)),)
 
     def judged_by(self, judges: Sequence[str]) -> Self:
-        """Return a project that only these tests judge; no tests do if the project's runner cannot be aimed at them."""
+        """Return a project that runs only the tests `judges`; it runs no tests if its tool cannot run these alone."""
         *before, last = self.tests
         aimed = self.catalogue.narrow(last, judges) if judges else None
         return replace(self, tests=(*before, aimed) if aimed else ())
 
     def run_tests(self, tests: tuple[str, ...], files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Run these `tests` alone, or those in the packages of `files`; all tests if neither is possible."""
+        """Return the tools that run only `tests`, else the tests in the packages of `files`, else all tests."""
         confined = self.catalogue.confine(self.tests[-1], files) if self.tests else None
         return self._narrow(tests) or ((*self.tests[:-1], confined) if confined else self.tests)
 
     def narrowed(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Run these tests alone, named from the folder of the project; empty if no tool can be aimed at them."""
+        """Return the tools that run only the tests `names`, relative to the folder; empty if no tool can do so."""
         return self._narrow(names)
 
     def _narrow(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Aim the last of the project's tests at these, else a configured runner; empty if neither is possible.
+        """Return the tools that run only the tests `names`; empty if no tool can run them alone.
 
-        If these are too many for one command, it runs their files.
+        The last test tool of the project is tried first, then each runner that its manifests configure. If one command
+        cannot take all names, it runs the files of these tests.
         """
         if not names:
             return ()
@@ -240,7 +241,7 @@ class FolderProject:
         return ()
 
     def _as_part(self, tool: VerifyTool) -> VerifyTool:
-        """Add the options for a run of a part of the tests: it must not fail for the coverage of the others."""
+        """Return the tool with the options that a run of some tests needs, so that low coverage does not fail it."""
         for option in part_options(tool.tool, {**self.around, **self.goal.context.manifests}):
             tool = self.catalogue.with_option(tool, option)
         return tool
@@ -258,10 +259,10 @@ class FolderProject:
 def usual_tests(
     goal: Goal, language: Language | None, catalogue: Catalogue, around: Mapping[str, str] = NOTHING_AROUND
 ) -> tuple[VerifyTool, ...]:
-    """Return the tools that run all tests of a goal without a test command, in a folder below the manifests `around`.
+    """Return the tools that run all tests of a project whose goal names no test command.
 
-    Failing tests whose names only the default tool takes, and no configured one such as nox, come from the default
-    tool.
+    `around` are the manifests in the folders above. These tools are the ones that manifests configure, such as nox. If
+    only the default tool of the language can run the failing tests by name, it is used instead.
     """
     if language is None:
         return ()
@@ -277,7 +278,7 @@ def usual_tests(
 
 
 def _matched(catalogue: Catalogue, command: str) -> tuple[VerifyTool, ...]:
-    """Parse a built-in command; empty if an operator's contract replaces the built-in one and refuses it."""
+    """Return the tool of a built-in command; empty if an operator's own contract of this tool refuses it."""
     try:
         return (catalogue.match(command),)
     except UnknownCommand:
@@ -285,12 +286,12 @@ def _matched(catalogue: Catalogue, command: str) -> tuple[VerifyTool, ...]:
 
 
 def _runners_of(goal: Goal, language: Language | None, around: Mapping[str, str]) -> Iterator[str]:
-    """Yield the commands of the runners of tests that a folder configures, then of those that it inherits."""
+    """Yield the commands of the test runners that the project's manifests configure, then of those in folders above."""
     if language:
         for manifests in (goal.context.manifests, around):
             yield from runner_commands(language, manifests, _listing(goal, around))
 
 
 def _listing(goal: Goal, around: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the files of a folder with the names of the manifests and lock files that it inherits."""
+    """Return the project's files, with the names of manifests and lock files in the folders above."""
     return (*goal.context.files, *around)

@@ -1,4 +1,4 @@
-"""The projects of a goal, each with its own part of the goal, relative to its folder."""
+"""Splits a goal into projects, one for each folder with a manifest; the paths of a project begin at its folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SUFFIXES = suffixes_of(LANGUAGES)
 
 
 class NamesHere(NamedTuple):
-    """Names of tests as a project runs them, and whether tests in the project's files are among them."""
+    """Names of tests as a project runs them; `have_files` is true if one of them is in a file of the project."""
 
     names: tuple[str, ...]
     have_files: bool
@@ -32,14 +32,14 @@ class NamesHere(NamedTuple):
 
 @dataclass(frozen=True)
 class Member:
-    """One project of a goal; its paths begin at its folder."""
+    """One project of a goal; all paths of its `project` begin at its `folder`."""
 
     folder: str
     project: FolderProject
     folders: tuple[str, ...]  # of all projects: a file is of the nearest one
 
     def place(self, tools: Iterable[VerifyTool]) -> tuple[VerifyTool, ...]:
-        """Let tools run in the folder of the project."""
+        """Return the tools so that they run in the folder of the project."""
         return tuple(in_folder(tool, self.folder) for tool in tools)
 
     def outer(self, paths: Iterable[str]) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ class Member:
         return tuple(outer(path, self.folder) for path in paths)
 
     def names(self, tests: Iterable[str]) -> NamesHere:
-        """Return the tests in the project's files, and those without a file: these may be anywhere."""
+        """Return the names of the tests in this project's files, and of tests without a file, which may be anywhere."""
         there = [test for test in tests if _has_file(test)]
         own = of_folder(there, self.folder, self.folders)
         return NamesHere((*own, *(test for test in tests if not _has_file(test))), bool(own))
@@ -60,9 +60,9 @@ def workdir_of(goal: Goal) -> str:
 
 
 def members_of(goal: Goal, files: Sequence[str], catalogue: Catalogue, *, is_tested: bool) -> tuple[Member, ...]:
-    """Return the projects of a goal; none if all of it is verified at the root.
+    """Return the projects of a goal; empty if everything is verified at the root.
 
-    Files of no project are checked from the root. With `is_tested` the goal has its own test command.
+    Files outside of all projects are verified at the root. `is_tested` is true if the goal brings a test command.
     """
     context = goal.context
     folders = project_folders(context.manifests, context.files)
@@ -77,7 +77,7 @@ def members_of(goal: Goal, files: Sequence[str], catalogue: Catalogue, *, is_tes
 
 
 def _folders_meant(goal: Goal, files: Sequence[str], folders: frozenset[str]) -> Iterator[str]:
-    """Yield the folder of each file that may change and that a tool may check, and of each failing test."""
+    """Yield the project folder of each failing test, of each file that a tool may check, and of each pattern."""
     for test in goal.context.failing_tests:
         if _has_file(test):
             yield nearest(test, folders)
@@ -133,7 +133,10 @@ def _has_no_tests(context: GoalContext, language: Language | None) -> bool:
 
 
 def _around(context: GoalContext, folder: str) -> dict[str, str]:
-    """Return the manifests above a folder by name, the nearest of each, and the names of lock files there."""
+    """Return the manifests in the folders above `folder`, by file name; the nearest file of each name counts.
+
+    Lock files and other manifests without a known text get an empty text.
+    """
     found: dict[str, str] = {}
     above = folder
     while above != ROOT:
@@ -152,9 +155,9 @@ def _has_file(test: str) -> bool:
 
 
 def kept_manifests(context: GoalContext, most: int) -> Mapping[str, str]:
-    """Return the manifests of the projects below the root, for a plan that chooses verifications later.
+    """Return the manifests of all projects, for a plan that chooses verifications later; empty without projects.
 
-    Texts are dropped if they have more than `most` characters. Empty if all is verified at the root.
+    A manifest gets an empty text if all texts together would have more than `most` characters.
     """
     folders = project_folders(context.manifests, context.files)
     if folders <= {ROOT}:

@@ -25,7 +25,7 @@ class NamedStep:
 
 @dataclass(frozen=True, slots=True)
 class StepOrder:
-    """The id of each step, the positions of its dependencies, and the faults."""
+    """The id of each drafted step, the positions of the steps that it waits for, and the faults of the draft."""
 
     ids: tuple[str, ...]
     waits: tuple[tuple[int, ...], ...]
@@ -33,13 +33,13 @@ class StepOrder:
 
 
 def slug(name: str, size: int = MAX_ID) -> str:
-    """Return an id of the letters and digits in a name that an id may have."""
+    """Return `name` as an id: in lower case, hyphens in place of other characters, and at most `size` long."""
     folded = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return _NO_ID.sub("-", folded).strip("-")[:size].strip("-")
 
 
 def free_name(name: str, taken: set[str]) -> str:
-    """Return `name`, or `name` with the first free number; it is taken from then on."""
+    """Return `name` if it is free, else `name` with the first free number; add the result to `taken`."""
     found, number = name, 2
     while found in taken:
         found, number = f"{name}-{number}", number + 1
@@ -48,10 +48,10 @@ def free_name(name: str, taken: set[str]) -> str:
 
 
 def order_steps(steps: Sequence[NamedStep], taken: set[str]) -> StepOrder:
-    """Give every step a unique id and resolve its dependencies.
+    """Give every step a unique id, and replace the names of its dependencies by positions.
 
-    A name that is used twice, and an unknown or circular dependency, is a fault, and left out. If no step names a
-    dependency, the steps depend on each other in the order of the list, as its drafter means.
+    A repeated name is a fault. An unknown or circular dependency is a fault, too, and is removed. If no step names a
+    dependency, each step waits for the step before it in the list.
     """
     ids = tuple(free_name(slug(step.name) or f"step-{number}", taken) for number, step in enumerate(steps, 1))
     names = [step.name for step in steps]
@@ -87,7 +87,7 @@ def _resolve(steps: Sequence[NamedStep], faults: list[tuple[str, str]]) -> list[
 
 
 def _untie(ids: Sequence[str], waits: list[list[int]], faults: list[tuple[str, str]]) -> None:
-    """Break every cycle at its first step in the list."""
+    """Remove one dependency of every cycle, from the step that is first in the list, and add a fault."""
     position = {name: at for at, name in enumerate(ids)}
     while found := next(cycles({name: [ids[each] for each in waits[at]] for name, at in position.items()}), None):
         circle = [position[name] for name in found]

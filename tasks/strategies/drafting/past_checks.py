@@ -17,10 +17,10 @@ from tasks.toolchain.contract import ToolCategory
 def checks_by_past(
     step: PlannedStep, past: Past | None, accepted: Collection[str], project: Project
 ) -> list[tuple[str, VerifyTool]]:
-    """Return the checks that a step lacks, each with the category of failures that it sees.
+    """Return the checks to add to a step, each with the category of past failures that it detects.
 
-    A check is one that the project configures, and that `accepted` changes of its repository passed. Tests that run or
-    are collected need an accepted run of tests.
+    The project configures each of these checks. `accepted` lists the tools that accepted changes of the repository
+    passed. A linter or type checker is added only if `accepted` lists it, tests only if it lists any test tool.
     """
     has = {tool.key for tool in step.verify_tools}
     known = {tool.tool for tool in step.verify_tools}

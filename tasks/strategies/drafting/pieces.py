@@ -1,4 +1,4 @@
-"""Splits a change into parts that one step may touch, by the risk of its files."""
+"""Splits the files of a change into parts that one step may change, by the risk of each file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEMPLATE_PHASES = {  # the same, in the words of templates and reviewed plans
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The files of one step, its level, and its phase if that level has two."""
+    """The files of one step, its risk level, and its phase if that level requires two phases."""
 
     files: tuple[str, ...]
     level: RiskLevel
@@ -30,9 +30,9 @@ class Piece:
 
 
 def level_of(files: Sequence[str]) -> RiskLevel:
-    """Return the risk of a change that has no other assessment.
+    """Return the risk of a change of these files, if no one declared another risk.
 
-    Code is MED, documents and tests alone are LOW, unless their names raise it.
+    Documents and tests alone are LOW, code is MED. Names of risky files raise the level.
     """
     harmless = len(files_of(files, Role.DOCUMENT, Role.TEST)) == len(files)
     return assess_declared(RiskLevel.LOW if harmless else RiskLevel.MED, files).level
@@ -49,10 +49,10 @@ def fits_one_piece(files: Sequence[str]) -> bool:
 
 
 def pieces(files: Sequence[str]) -> tuple[Piece, ...]:
-    """Split `files` into parts that one step may touch.
+    """Split `files` into parts that one step may change; empty without files.
 
-    Riskier files are separate and come first. Tests come last, so that they can prove the whole. Files that fit into
-    one step stay together, at the level of the riskiest, unless that level has two phases.
+    Files that fit into one step stay together at the risk of the riskiest file, unless that level has two phases.
+    Otherwise riskier files get separate parts and come first. Tests come last, so that they can verify everything.
     """
     if fits_one_piece(files):
         return (Piece(tuple(files), level_of(files)),) if files else ()
@@ -60,7 +60,7 @@ def pieces(files: Sequence[str]) -> tuple[Piece, ...]:
 
 
 def split(files: Sequence[str], level_of_file: Callable[[str], RiskLevel]) -> tuple[Piece, ...]:
-    """Split `files` into parts, with one for each phase if a level has two."""
+    """Split `files` by risk and size, and repeat each part for every phase if its level has two phases."""
     return tuple(
         Piece(part, level, phase)
         for part, level in cut(files, level_of_file)
@@ -69,7 +69,7 @@ def split(files: Sequence[str], level_of_file: Callable[[str], RiskLevel]) -> tu
 
 
 def cut(files: Sequence[str], level_of_file: Callable[[str], RiskLevel]) -> Iterator[tuple[tuple[str, ...], RiskLevel]]:
-    """Split `files` by the level of each and by the size that it allows, riskier ones first."""
+    """Yield parts of `files`, each with its risk level, riskiest first; a level limits the files of a part."""
     levels = {path: level_of_file(path) for path in files}
     for level in reversed(tuple(RISK)):
         for part in chunks([path for path in files if levels[path] is level], RISK[level].max_files):
@@ -77,9 +77,9 @@ def cut(files: Sequence[str], level_of_file: Callable[[str], RiskLevel]) -> Iter
 
 
 def join_pieces(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
-    """Let the steps of one split change count together: each may change nothing, if another one changes a file.
+    """Mark the steps of one split change as belonging together: only one of them has to change a file.
 
-    They run in sequence, so that the last one is judged with the changes of those before it.
+    They run in sequence. Only the last patch may not be empty, since it is judged with the changes of the earlier ones.
     """
     patches = [step.step_id for step in steps if step.allowed_files]
     if len(patches) < 2:

@@ -1,6 +1,7 @@
-"""The facts of a goal's projects: each file belongs to the nearest one above it, and is verified there.
+"""The facts of a goal's projects: each file belongs to the project in the nearest folder above it.
 
-A drafter writes sentences such as "Run `pytest tests/test_a.py`"; a command is only ever taken from the catalogue.
+Tools verify a file in the folder of its project. A drafter may write sentences such as "Run `pytest tests/test_a.py`",
+but every command comes from the catalogue.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ _OF_PATHS = frozenset({"path", "test", "test_id", "package"})  # kinds of words 
 
 @dataclass(frozen=True)
 class Project(FolderProject):
-    """A goal with its allowlist expanded and its chosen tools; it has `members` if a part is verified below the root.
+    """The allowed files of a goal with the tools that verify changes; `members` are its projects below the root.
 
-    With `test` that command runs all tests, in place of those of its members.
+    If `test` is set, this command runs all tests instead of the test commands of the members.
     """
 
     members: tuple[Member, ...] = ()
@@ -57,7 +58,7 @@ class Project(FolderProject):
         catalogue: Catalogue,
         forbidden: Forbidden = JUDGED,
     ) -> Self:
-        """Read a project; its own test command takes precedence over the default of its language."""
+        """Return the project of a goal; its own test command takes precedence over the default of its language."""
         tested = catalogue.contracts[test.tool].languages if test else ()
         language = language_of(goal.context, files, tested)
         return cls.known(goal, files, language, (test,) if test else None, catalogue, forbidden)
@@ -72,7 +73,7 @@ class Project(FolderProject):
         catalogue: Catalogue,
         forbidden: Forbidden = JUDGED,
     ) -> Self:
-        """Read a project with a known language and test command; with None for `tests` it uses the defaults."""
+        """Return a project with this language and these test tools; None for `tests` chooses the default tools."""
         members = members_of(goal, files, catalogue, is_tested=tests is not None)
         if tests is None:
             each = (member.place(member.project.tests) for member in members)
@@ -88,7 +89,10 @@ class Project(FolderProject):
 
     @property
     def checks_after(self) -> dict[str, bool]:
-        """The checks of the changes of an open part, by folder and name, each with whether the goal requests it."""
+        """The checks to run after changes of files that are not known before, by folder and name.
+
+        The value is True if the goal requests a check.
+        """
         if not self.members:
             return super().checks_after
         return {
@@ -165,7 +169,7 @@ class Project(FolderProject):
         return self._each(files, lambda project, some: project.collected(some))
 
     def judged_by(self, judges: Sequence[str]) -> Self:
-        """Return a project that only these tests judge; a member whose runner cannot be aimed at them has no tests."""
+        """Return a project that runs only the tests `judges`; a member that cannot run these alone runs no tests."""
         if not self.members or self.test:
             return super().judged_by(judges)
         members = tuple(
@@ -189,11 +193,11 @@ class Project(FolderProject):
         return tuple(found)
 
     def placed(self, tools: Iterable[VerifyTool]) -> tuple[VerifyTool, ...]:
-        """Let commands for the root run in the one project that they can be about."""
+        """Return the tools, each in the folder of the only member that it can mean; other tools stay at the root."""
         return tuple(map(self._placed, tools)) if self.members else tuple(tools)
 
     def split(self, files: tuple[str, ...]) -> Iterator[tuple[Member, tuple[str, ...]]]:
-        """Yield each member with its files among `files`, relative to its folder; all members if `files` is empty."""
+        """Yield each member with its own files among `files`, relative to its folder; without `files` every member."""
         for member in self.members:
             some = self._of(member, files)
             if some or not files:
@@ -210,7 +214,7 @@ class Project(FolderProject):
         return tuple(tool for tools in chosen for tool in tools)
 
     def _narrow(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Aim each project's tests at its own ones among these; all tests of a project if that is not possible."""
+        """Return the tools that run only the tests `names`, each in its member; a member that cannot runs all tests."""
         if not self.members or self.test:
             return super()._narrow(names)
         aimed = [(member, member.names(names), self._each_narrow(member, names)) for member in self.members]
@@ -263,7 +267,7 @@ def project_of(goal: Goal, catalogue: Catalogue, forbidden: Forbidden = JUDGED) 
 def read_test_command(
     goal: Goal, match: Callable[[str], VerifyTool]
 ) -> tuple[VerifyTool | None, tuple[FieldError, ...]]:
-    """Parse the goal's test command, in the folder that the goal names; an error if `match` does not know it."""
+    """Return the goal's test command as a tool that runs in the goal's folder; an error if either is unknown."""
     command, folder = (goal.context.test_command or "").strip(), workdir_of(goal)
     if not is_folder(folder):
         why = f"{fit(folder, 80)!r} is no folder of the repository: it is named from its root, such as `backend`."
@@ -278,7 +282,7 @@ def read_test_command(
 def commands_in(
     lines: Iterable[str], catalogue: Catalogue, files: Sequence[str], level: RiskLevel
 ) -> tuple[VerifyTool, ...]:
-    """Return the catalogue's commands in `lines` that a step of `level` may run."""
+    """Return the commands of the catalogue that these lines contain and that a step of this risk may run."""
     found: dict[tuple[str, ...], VerifyTool] = {}
     for line in lines:
         for text in (line, *_QUOTED.findall(line)):

@@ -25,9 +25,9 @@ class Milestone(StrEnum):
 
 
 class Verification(NamedTuple):
-    """The tools that verify a step, and the ids of the checks among them that only manifests configure.
+    """The tools that verify a step; `added` are ids of the checks among them that only manifests configure.
 
-    Failures of these checks from before the plan do not count. It is not `known` if no tool is known.
+    For the `added` checks, failures from before the plan do not count. `is_known` is false if no tool was found.
     """
 
     tools: tuple[VerifyTool, ...] = ()
@@ -44,7 +44,7 @@ class Recipes:
         self._without_files: dict[Milestone, Verification] = {}
 
     def verification(self, milestone: Milestone, files: tuple[str, ...]) -> Verification:
-        """Return the verification of a step that changes `files`, or none; no tool verifies documents."""
+        """Return the verification of a step that changes `files` for this milestone; it has no tools for documents."""
         if files and milestone is not Milestone.FULL:
             return self._choose(milestone, files)
         if milestone not in self._without_files:
@@ -73,12 +73,12 @@ class Recipes:
         return Verification(once((*own, *self._project.run_tests(tests, files))), added)
 
     def tests_of(self, path: str) -> tuple[str, ...]:
-        """Return a file itself if it is a test, else the tests that are named after it and lie nearest."""
+        """Return the tests of a file: the file itself if it is a test, else the nearest tests named after it."""
         return self._project.tests_among((path,)) or self._tests.nearest(path)
 
 
 class _TestsByName:
-    """Tests by the name that they are named after, and by the folders above them."""
+    """Finds tests by the name of the file that they test, and by the folders above them."""
 
     def __init__(self, tests: tuple[str, ...]) -> None:
         self._below: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -88,10 +88,10 @@ class _TestsByName:
                 self._below[name, folder].append(test)
 
     def nearest(self, path: str) -> tuple[str, ...]:
-        """Return the tests that are named after a file and share the most folders with it.
+        """Return the tests that are named after a file and are nearest to it; empty if more than MOST_NEAR fit.
 
-        First those count that share a path of folders with the file, then those with the same folder names. Empty if
-        there are none, or more than MOST_NEAR.
+        First the tests below the deepest common folder count. Among these, the tests with the most equal folder names
+        count.
         """
         name = stem_of(path)
         common = next((folder for folder in _folders_of(path) if (name, folder) in self._below), None)

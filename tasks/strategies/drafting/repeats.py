@@ -1,4 +1,4 @@
-"""Finds steps that would only repeat a verification that a change has passed, on the same tree; they are left out."""
+"""Detects a step that would only repeat the verification of the change before it, on the same tree."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from schemas.step import PlannedStep, VerifyTool
 
 
 def only_repeats(tools: Sequence[VerifyTool], before: PlannedStep, excused: Collection[str] = ()) -> bool:
-    """Return whether the change `before` has passed all `tools` once it is done.
+    """Return whether the change `before`, once it is DONE, has already passed all of `tools`.
 
-    A check whose failures from before the plan do not count there has to be `excused` here, too.
+    A check for which failures from before the plan do not count proves less. It only counts as passed if `excused`
+    names it.
     """
     lenient = frozenset(before.quick_checks).difference(excused)
     passed = {(tool.key, tool.strict) for tool in before.verify_tools if tool.tool not in lenient}

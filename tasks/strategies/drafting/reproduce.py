@@ -27,7 +27,10 @@ ASKED = (True, "halt", "warn")
 
 
 def reproduce_first(project: Project, steps: Sequence[PlannedStep]) -> tuple[PlannedStep, ...]:
-    """Insert the step before `steps`, if there is something to run at the base and the plan may have another step."""
+    """Return `steps` after a step that runs the failing tests or checks at the base.
+
+    Without anything to run, or without capacity for another step, `steps` stay unchanged.
+    """
     goal = project.goal
     step = _make(project, steps) if _is_wanted(goal, steps) else None
     if step is None or len(steps) >= max_steps(goal):
@@ -70,7 +73,7 @@ def _make(project: Project, steps: Sequence[PlannedStep]) -> PlannedStep | None:
 
 
 def _checks(project: Project, steps: Sequence[PlannedStep]) -> tuple[VerifyTool, ...]:
-    """Return the added checks of steps whose files all exist: for a new file each check fails."""
+    """Return the checks that a template added to steps whose files all exist; for a missing file a check fails."""
     there = frozenset(project.goal.context.files)
     found = {
         tool.argv: tool
@@ -83,7 +86,7 @@ def _checks(project: Project, steps: Sequence[PlannedStep]) -> tuple[VerifyTool,
 
 
 def _is_about_loading(goal: Goal) -> bool:
-    """Return whether the goal itself shows that its tests do not load; then that failure is reproduced."""
+    """Return whether the goal is about tests that do not load, so that a failure to load them reproduces it."""
     category = classify(goal.context.failure_log or "").category
     if category in (C.IMPORT_ERROR, C.COMPILATION_ERROR):
         return True

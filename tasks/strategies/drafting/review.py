@@ -14,7 +14,7 @@ REVIEW = "review-changes"
 
 
 def review_step(project: Project, steps: Sequence[PlannedStep]) -> PlannedStep:
-    """Return the step that waits for all of `steps`; without a verification if no tests of the project are known."""
+    """Return a step that waits for all of `steps` and runs the project's tests, if any are known."""
     awaited = {name for step in steps for name in step.depends_on}
     return PlannedStep(
         step_id=_free_name({step.step_id for step in steps}),

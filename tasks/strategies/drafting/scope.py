@@ -1,7 +1,7 @@
-"""The files that one changing step may change: an allowlist is a permission, not a list of required changes.
+"""Chooses the files that one step may change: an allowlist is a permission, not a list of required changes.
 
-A goal with a few named files gets the steps that `pieces` makes. Any other goal gets one step. Its files are the
-likeliest ones, its patterns are those of the goal, and its changes are not known before.
+If a goal names few files, `pieces` makes its steps. Any other goal gets one step, with the likeliest files and the
+patterns of the goal. Only the attempt shows the files that this step changes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IN_FILES = re.compile(r"[.*]")  # in the name of a file, and of few folders
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The files that one step may change; `is_open` if only the attempt shows its changes."""
+    """The files that one step may change; `is_open` is true if its changes are known only after the attempt."""
 
     files: tuple[str, ...]
     level: RiskLevel
@@ -43,21 +43,22 @@ class Scope:
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """The capabilities that a controller needs for this step."""
+        """The capabilities that a controller needs to take the step: PATTERNS if the step names no single file."""
         return (PATTERNS,) if self.patterns and not self.files else ()
 
 
 def sample(pattern: str) -> str:
-    """Return a path that matches a pattern, to find the purpose of its files."""
+    """Return a path that `pattern` matches; its role is the role of the files that the pattern is for."""
     return "/".join(
         "x" if set(part) <= {"*", "?"} else part.replace("*", "x").replace("?", "x") for part in pattern.split("/")
     )
 
 
 def is_for(pattern: str, roles: Sequence[Role], files: Sequence[str]) -> bool:
-    """Return whether a pattern is for files of these roles, as `files` and its own words show.
+    """Return whether a step that changes files of these roles gets this pattern.
 
-    A pattern that also matches sources is for sources: nothing else is changed separately by it.
+    The roles of the pattern are those of the `files` that it matches, and of a sample path. A pattern that also matches
+    sources only counts for steps that change sources.
     """
     shown = {role_of(path) for path in files if matches(pattern, path)} or {role_of(sample(pattern))}
     return not shown.isdisjoint(roles) if Role.SOURCE in roles else shown <= {*roles}
@@ -66,10 +67,10 @@ def is_for(pattern: str, roles: Sequence[Role], files: Sequence[str]) -> bool:
 def scopes(
     project: Project, roles: Sequence[Role], files: tuple[str, ...], risk: RiskLevel, *, spares_tests: bool
 ) -> tuple[Scope, ...]:
-    """Return the scopes of the steps that change `files`, those of the goal for `roles`, at `risk` or above.
+    """Return the scopes of the steps that change `files` of the given `roles`, at `risk` or above.
 
-    Named files that are riskier than the others get separate steps. Riskier files that only patterns match are left
-    out. `spares_tests` leaves out the failing tests that the goal does not name.
+    A named file that is riskier than the others gets a separate step. A riskier file that only a pattern matches may
+    not change. With `spares_tests` failing tests that the goal does not name may not change.
     """
     patterns = tuple(each for each in project.patterns if is_for(each, roles, project.files))
     shown = files or tuple(map(sample, patterns))
@@ -94,10 +95,10 @@ def scopes(
 def _of_names(
     project: Project, files: tuple[str, ...], level: RiskLevel, *, is_whole: bool, is_focused: bool
 ) -> list[Scope]:
-    """Permit these files; at most as many may change as one step of this risk allows.
+    """Return the scopes of a change of named files.
 
-    Work that names a few more files means all of them, so they are split. A bug is in only some of many files, and an
-    upgrade fits nothing until it `is_whole`. Only work that `is_focused` on one cause gets likely places among a few.
+    If the files need only a few steps, they are split; if the work `is_whole`, they have to fit into one step. More
+    files make one open scope with the likeliest files. `is_focused` adds the likely places to small scopes.
     """
     most = RISK[level].max_files
     if len(files) <= (most if is_whole else MOST_PIECES * most):
@@ -126,7 +127,7 @@ def _phases(scope: Scope) -> list[Scope]:
 
 
 def _excluded(project: Project, patterns: Sequence[str], level: RiskLevel, spared: Collection[str]) -> Iterator[str]:
-    """Yield the paths that the patterns match and the step may not change, the likeliest ones first."""
+    """Yield the paths and patterns that the step may not change, although its patterns match them."""
     yield from sorted(path for path in spared if _is_matched(patterns, path))
     riskier = [path for path in project.files if path not in project.named and is_below(level, assess((path,)).level)]
     yield from [path for path in riskier if _is_matched(patterns, path)][:MOST_RISKIER]
@@ -142,7 +143,7 @@ def _is_matched(patterns: Sequence[str], path: str) -> bool:
 
 
 def _choice(project: Project, files: tuple[str, ...]) -> tuple[Place, ...]:
-    """Return the likely places among a few files; none if there is no choice."""
+    """Return the likely places among `files`; empty if there is only one file."""
     return _among(project.focus, files) if len(files) > 1 else ()
 
 
@@ -152,7 +153,7 @@ def _among(focus: Sequence[Place], files: Sequence[str]) -> tuple[Place, ...]:
 
 
 def _likeliest_first(focus: Sequence[Place], files: Sequence[str], named: Collection[str] = ()) -> tuple[str, ...]:
-    """Sort the files of the focus first, then those that the goal names, then those near the focus; sources first."""
+    """Return the paths without globs, in this order: likely places, named files, files near a likely place, sources."""
     places = {place.path: rank for rank, place in enumerate(focus)}
     near = {path.rpartition("/")[0] for path in places}
 
@@ -164,7 +165,7 @@ def _likeliest_first(focus: Sequence[Place], files: Sequence[str], named: Collec
 
 
 def _within_bytes(scope: Scope) -> Scope:
-    """Keep the places, the patterns and the files, in this order, that fit into MAX_BYTES."""
+    """Return the scope without the last places, patterns and files that do not fit into MAX_BYTES, in this priority."""
     room = MAX_BYTES - len(codec.dumps([[], [], []]))
     kept: list[list[Any]] = []
     for values in (scope.focus, scope.patterns, scope.files):

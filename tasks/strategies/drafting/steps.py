@@ -1,8 +1,8 @@
-"""Turns drafted steps into governed ones.
+"""Turns drafted steps into governed steps.
 
-A step's files are within the goal's. A step without files has the goal's whole list if its risk allows, else it is
-`unplaced`: another step has to look first. More files than a step may touch make several steps. The goal's own tests
-run at the end, after any verification of the drafter.
+A step may only change files that the goal allows. A step that names no files gets all of these if its risk allows it.
+Otherwise it is `unplaced`: another step has to find its files first. If a step names more files than one step may
+change, it becomes several steps. The goal's own tests run at the end, after any verification of the drafter.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class DraftedStep:
 
 @dataclass(frozen=True, slots=True)
 class GovernedSteps:
-    """The steps of a draft, with its faults, omissions and steps without files."""
+    """The steps made from a draft, the faults and changes of the draft, and the drafted steps that name no files."""
 
     steps: tuple[PlannedStep, ...]
     faults: tuple[tuple[str, str], ...] = ()  # pointer and sentence: the drafter should repair these
@@ -57,7 +57,7 @@ class GovernedSteps:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The files of a drafted step; without files it only reads."""
+    """The files of a drafted step; a step without files only reads."""
 
     files: tuple[str, ...]
     fault: str = ""
@@ -73,12 +73,11 @@ def govern(
     *,
     verified_later: bool = True,
 ) -> GovernedSteps:
-    """Return governed steps for drafted ones.
+    """Return governed steps for the drafted steps.
 
-    `verified_later` is true if the plan has a last step that verifies all of them.
-
-    `found` are files that were searched before, `taken` ids that are in use. No step is made while one is unplaced,
-    because steps can only depend on each other if they are made together.
+    `found` maps positions of drafted steps to files that a search found. `taken` contains ids that are in use.
+    `verified_later` is true if a last step verifies everything. If a step is unplaced, no steps are made, because
+    dependent steps are made together.
     """
     used = set(taken)
     order = order_steps([NamedStep(step.name, step.title, step.waits) for step in drafted], used)
@@ -103,14 +102,14 @@ def govern(
 
 
 def room_for(goal: Goal, before: int) -> int:
-    """Return how many steps may be added at once to `before` steps."""
+    """Return how many steps one expansion may add to a plan with `before` steps."""
     return min(MAX_EXPANSION, max_steps(goal) - before)
 
 
 def crowd(
     steps: Sequence[PlannedStep], room: int, what: str = "The plan's files", pointer: str = "/steps"
 ) -> tuple[FieldError, ...]:
-    """Return an error if `steps`, the result of `what`, are more than `room`."""
+    """Return an error if there are more than `room` steps; `what` names their origin in the message."""
     if len(steps) <= room:
         return ()
     return (field_error(pointer, "too_many_steps", f"{what} make {len(steps)} steps, and there is room for {room}."),)
@@ -119,7 +118,7 @@ def crowd(
 def last_check(
     project: Project, steps: Sequence[PlannedStep], tools: tuple[VerifyTool, ...], step_id: str, about: str
 ) -> tuple[PlannedStep, ...]:
-    """Return a step that runs `tools` after `steps`; none if the last one already does."""
+    """Return a step that runs `tools` after all of `steps`; none if the last step runs them or no code changed."""
     changed = tuple(path for step in steps for path in step.allowed_files)
     if not tools or not changed or only_documents(changed):
         return ()
@@ -163,7 +162,7 @@ def _place(project: Project, step: DraftedStep, found: tuple[str, ...] | None) -
 def _steps(
     project: Project, step: DraftedStep, step_id: str, files: tuple[str, ...], waits: tuple[str, ...], used: set[str]
 ) -> tuple[PlannedStep, ...]:
-    """Return a step, or one for each part of its files, in sequence."""
+    """Return the steps of a drafted step: one, or a sequence with one for each part of its files."""
     parts = pieces(files) or (Piece((), RiskLevel.LOW),)
     made: list[PlannedStep] = []
     for number, piece in enumerate(parts, 1):
@@ -176,7 +175,10 @@ def _steps(
 def _pieces_by_own_files(
     project: Project, step: DraftedStep, step_id: str, files: tuple[str, ...], waits: tuple[str, ...], used: set[str]
 ) -> tuple[PlannedStep, ...]:
-    """Return a step for each part, verified by its files alone, and one that runs the drafter's verification."""
+    """Return a step for each part of the files, and a last step that runs the drafter's verification.
+
+    A part is verified by its own files alone.
+    """
     made: list[PlannedStep] = []
     for number, piece in enumerate(pieces(files), 1):
         usual = () if only_documents(piece.files) else project.own_checks(piece.files, whole=False)
@@ -190,9 +192,9 @@ def _pieces_by_own_files(
 
 
 def _tools(project: Project, step: DraftedStep, piece: Piece, *, last: bool) -> tuple[VerifyTool, ...]:
-    """Return the tools of a part: only the last part can make the tests pass.
+    """Return the tools of one part of a step: quick checks, or the drafter's or the project's tests for the last part.
 
-    Documentation proves nothing.
+    A part with only documents gets no tools.
     """
     if not last:
         usual = () if only_documents(piece.files) else project.check(Check.QUICK, piece.files)

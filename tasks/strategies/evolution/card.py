@@ -27,7 +27,7 @@ _HASH: TypeAdapter[str] = TypeAdapter(CardHash)
 
 
 def add(progress: Progress, end: End, title: str | None) -> Progress:
-    """Add the result of a step, under the `title` of its part of the plan; the last measurement counts."""
+    """Return the progress with the result of one step; a later measurement replaces an earlier one of the same name."""
     measured = {fit(name, 128): value for name, value in end.evaluation.items()}
     update: dict[str, Any] = {"evaluation": dict([*{**progress.evaluation, **measured}.items()][-MAX_METRICS:])}
     if end.facts["mode"] == Mode.PATCH:
@@ -39,7 +39,7 @@ def add(progress: Progress, end: End, title: str | None) -> Progress:
 
 
 def card_of(base: CommitPlanningContext, progress: Progress, plan: PlanningPlan, plan_id: str) -> dict[str, Any]:
-    """Return the card; if no controller named its commit, it has the name of the plan's branch."""
+    """Return the card of the plan's commit; without a reported commit it has the name of the plan's branch."""
     metrics = tuple(_metrics(base, progress.evaluation))
     told = [f"{each.name} {each.value:.10g}{_before(each, base.metrics)}" for each in metrics]
     card = CommitCard(
@@ -56,7 +56,7 @@ def card_of(base: CommitPlanningContext, progress: Progress, plan: PlanningPlan,
 
 
 def _name_of(commit: str | None) -> str | None:
-    """Return a controller's name of its commit, if a card can have it; `0123 (pushed)` is a sentence."""
+    """Return the commit's name as its controller reported it; None if a card cannot have this name."""
     try:
         return _HASH.validate_python(fit(_HASH.validate_python(commit or ""), 64))
     except ValidationError:
@@ -64,7 +64,7 @@ def _name_of(commit: str | None) -> str | None:
 
 
 def _metrics(base: CommitPlanningContext, evaluation: Mapping[str, float]) -> Iterator[CommitMetric]:
-    """Yield the measured values, with unit and direction of the base's metrics of the same name."""
+    """Yield the measured values, each with the unit and direction of the base's metric of the same name."""
     known = {each.name: each for each in base.metrics}
     for name, value in evaluation.items():
         like = known.get(name)

@@ -19,7 +19,7 @@ MAX_RAW = 8000  # stored characters of the answer
 
 @dataclass(frozen=True, slots=True)
 class AcceptedDraft:
-    """The accepted answer, and the effort to get it."""
+    """The accepted answer of a drafter, with its attempts, seconds, notes, command and error output."""
 
     plan: PlanningPlan
     output: Any
@@ -36,7 +36,7 @@ def document_of(live: LivePlan) -> PlanningAgentResponse:
 
 
 def drafted_plan(live: LivePlan) -> PlanningPlan:
-    """Return the drafted plan; it exists after drafting has ended."""
+    """Return the drafted plan. Raises LookupError if the plan has not been drafted yet."""
     plan = document_of(live).plan
     if plan is None:
         raise LookupError("This plan has not been drafted yet.")
@@ -44,7 +44,7 @@ def drafted_plan(live: LivePlan) -> PlanningPlan:
 
 
 def mode_of(live: LivePlan) -> ValidationMode:
-    """Return the validation mode of this plan's draft."""
+    """Return the mode that decides how the drafter's answer is read: strict, lenient or none."""
     return document_of(live).validation_mode
 
 
@@ -60,7 +60,7 @@ def shown_prompt(prompt: str) -> str:
 
 
 def describe_draft(live: LivePlan, draft: AcceptedDraft, made: GovernedSteps) -> PlanningAgentResponse:
-    """Add the plan, and the effort to get it, to the document."""
+    """Return the document with the drafted plan, the drafter's output, its attempts and its time."""
     return document_of(live).model_copy(
         update={
             "plan": draft.plan,
@@ -75,5 +75,5 @@ def describe_draft(live: LivePlan, draft: AcceptedDraft, made: GovernedSteps) ->
 
 
 def notes_of(found: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the changes that were made without a question, by pointers and sentences."""
+    """Return the faults and changes of a draft as sentences, each after the pointer to its place."""
     return tuple(f"{where}: {why}" for where, why in found)

@@ -1,7 +1,7 @@
-"""Reads a drafter's answer as a plan, by the schema, by its valid fields, or as free text; and judges it.
+"""Reads a drafter's answer as a plan: by the schema, by its valid fields, or as free text; then judges the plan.
 
-`parse` never raises. In every mode its result is within the limits of PLANNING_OUTPUT_SCHEMA, even a plan from free
-text, and has no attack on its later readers.
+`parse` never raises. In every mode the result is within the limits of PLANNING_OUTPUT_SCHEMA. It contains no attack on
+its later readers.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ NOTES = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ParsedPlan:
-    """A plan in its drafter's words, cleaned."""
+    """A drafter's plan with sanitized words, the faults that a lenient mode ignored, and the changes of the answer."""
 
     plan: PlanningPlan
     errors: tuple[FieldError, ...] = ()  # faults of the answer that a mode other than strict ignored
@@ -67,7 +67,7 @@ class ParsedPlan:
 
 
 def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> ParsedPlan | Refusal:
-    """Read the answer to `request`. An empty answer is an error in every mode."""
+    """Return the plan in the answer to `request`, or a refusal; an empty answer is refused in every mode."""
     output, text = hold_back(output)
     if not fit(text, 512):
         return Refusal((field_error(NO_FIELDS, "empty_output", "The answer is empty."),))
@@ -88,9 +88,9 @@ def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> P
 
 
 def judge(live: LivePlan, output: Any) -> ParsedPlan | Refusal:
-    """Read an answer as a plan, or return the faults to repair.
+    """Return the plan in an answer, or a refusal with the faults to repair.
 
-    In modes other than strict an answer is only refused if it leaves no work.
+    In modes other than strict, an answer is refused only if it is empty, changes nothing, or has too many steps.
     """
     found = parse(output, mode_of(live), state_of(live).request)
     if isinstance(found, Refusal):
@@ -105,7 +105,7 @@ def judge(live: LivePlan, output: Any) -> ParsedPlan | Refusal:
 
 
 def find_places(live: LivePlan, output: Any) -> Places | str:
-    """Return the files for steps without any, or why an answer cannot be used."""
+    """Return the files for each step that named none, or a sentence if an answer cannot be used."""
     found = places(output, drafted_plan(live), state_of(live).unplaced, project_in(live))
     if not any(found.values()):
         return NOTHING_FOUND
@@ -114,7 +114,7 @@ def find_places(live: LivePlan, output: Any) -> Places | str:
 
 
 def _room(live: LivePlan, before: int = 0) -> int:
-    """Return how many more steps the plan may have; a step that drafts counts, too."""
+    """Return how many more steps the plan may have; a step that asked a controller for the draft counts."""
     return room_for(live.goal, before + (document_of(live).drafter == QUEUE))
 
 
@@ -166,7 +166,7 @@ def _synthetic(
     fields: Mapping[str, Any] = MappingProxyType({}),
     errors: tuple[FieldError, ...] = (),
 ) -> ParsedPlan:
-    """Return a plan of one step from free text, within the limits of any plan."""
+    """Return a plan made from free text: one step, unless `fields` contains steps that the answer had."""
     criteria = _lines(request.acceptance_criteria, 20) or [TEST_LINE]
     short = fit(text, 512)
     made = {
@@ -193,7 +193,7 @@ def _synthetic(
 
 
 def _plan(output: PlanningOutput) -> PlanningPlan:
-    """Return the words of an answer, sanitized and within its limits."""
+    """Return the plan of an answer, with sanitized words that are cut to the limits."""
     return PlanningPlan(
         summary=fit(output.plan_summary, 512, several_lines),
         rationale=fit(output.rationale, 2048, several_lines),
@@ -226,9 +226,9 @@ def _lines(lines: Iterable[str], most: int, size: int = 200) -> list[str]:
 
 
 def _errors(error: ValidationError) -> tuple[FieldError, ...]:
-    """Return each error once, with its place, in the words of JSON, which a drafter writes.
+    """Return the errors of an answer, each with its pointer and in terms of JSON.
 
-    A missing item of a list is left out if the item itself has an error.
+    An error of a whole object is left out if a field of the same object has an error.
     """
     found = error.errors(include_url=False, include_input=False, include_context=False)
     within = {each["loc"][:depth] for each in found for depth in range(1, len(each["loc"]))}

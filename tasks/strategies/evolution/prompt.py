@@ -73,9 +73,9 @@ def prompt_of(
     *,
     with_schema: bool = True,
 ) -> str:
-    """Return the prompt for a request; `files` are those that the goal allows to be changed.
+    """Return the prompt for a request; `files` are those that the goal allows to change.
 
-    `memory` has the results of similar attempts.
+    `memory` contains the results of similar attempts, one text each.
     """
     sections = [*_sections(request, mode, files, with_schema=with_schema)]
     if memory:
@@ -118,13 +118,13 @@ def _sections(
 
 
 def _data(title: str, origin: str, parts: Parts, size: int) -> str:
-    """Quote outside words under a heading of the planner; a meaning across several lines is sanitized, too."""
+    """Return text from outside, sanitized and quoted under a heading of the planner, within `size` bytes."""
     lines = sanitize("\n".join(squeeze(parts, size))).text.split("\n")
     return "\n".join([f"# {title} ({origin})", *(QUOTE_MARK + line for line in lines)])
 
 
 def commit_parts(commit: CommitPlanningContext) -> Parts:
-    """Describe a commit: a part for each known fact, such as its place in the archive."""
+    """Return the known facts of a commit as parts, each a list of lines, such as its metrics."""
     place: Parts = []
     if commit.cell_index is not None:
         objective = "N/A" if commit.objective is None else f"{commit.objective:.4f}"
@@ -143,7 +143,10 @@ def commit_parts(commit: CommitPlanningContext) -> Parts:
 
 
 def squeeze(parts: Parts, size: int) -> list[str]:
-    """Shorten the longest parts from their ends, until all have `size` bytes; a mark replaces the removed lines."""
+    """Return the lines of all parts within `size` bytes; the longest parts lose lines from their ends.
+
+    A mark replaces the removed lines.
+    """
     kept = [list(part) for part in parts]
     weights = [weight(part) for part in kept]
     while sum(weights) > size:
@@ -157,12 +160,12 @@ def squeeze(parts: Parts, size: int) -> list[str]:
 
 
 def weight(lines: Sequence[str]) -> int:
-    """Return the bytes of `lines` in a prompt, marks and line ends included."""
+    """Return the number of bytes that `lines` need in a prompt, with quotation marks and line ends."""
     return sum(len(line.encode()) + 3 for line in lines)
 
 
 def bullets(lines: Sequence[str]) -> list[str]:
-    """List outside words, one in each line."""
+    """Return texts from outside as a list with one line for each; "- None" if there are none."""
     return [f"- {line}" for line in (fit(each, MAX_LINE) for each in lines) if line] or ["- None"]
 
 

@@ -45,7 +45,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """A request, and the data of its trajectories."""
+    """A drafter's request, and the counts of its trajectories for the plan's document."""
 
     request: PlanningAgentRequest
     trajectories: tuple[dict[str, Any], ...] = ()
@@ -54,9 +54,10 @@ class PreparedRequest:
 def prepare(
     evolution: Evolution, goal: Goal, options: TrajectoryOptions, summaries: Sequence[ChunkSummary] = ()
 ) -> PreparedRequest:
-    """Return the request of `goal`; its sentence is the default aim, and its constraints always count.
+    """Return the drafter's request for `goal`.
 
-    Its own chunk summaries count before the kept `summaries`.
+    The goal's sentence is the aim if the evolution input names no aim. The goal's constraints are always added. If the
+    goal and `summaries` both have a summary of a chunk, that of the goal counts.
     """
     base, inspirations = evolution.base, evolution.inspirations
     rollups: list[Rollup] = []
@@ -102,7 +103,7 @@ def digest(value: PlanningAgentRequest | str) -> str:
 
 
 def remember(request: PlanningAgentRequest) -> PlanningAgentRequest:
-    """Return the parts of a request that reading its answer needs, with harmless words."""
+    """Return the parts of a request that are needed to read its answer, with sanitized words."""
     metrics = (
         CommitMetric(
             name=fit(each.name, 128) or "metric",
@@ -122,7 +123,7 @@ def remember(request: PlanningAgentRequest) -> PlanningAgentRequest:
 
 
 def shortcomings(goal: Goal, project: Project, drafter: str) -> tuple[FieldError, ...]:
-    """Return everything that keeps a goal from getting a plan."""
+    """Return an error for everything that keeps an evolution goal from getting a plan; empty if nothing does."""
     evolution = goal.evolution
     asked = fit((evolution.goal if evolution else None) or goal.goal, MAX_GOAL)
     untested = bool(project.files) and not project.tests and not only_documents(project.files)
@@ -138,7 +139,7 @@ def shortcomings(goal: Goal, project: Project, drafter: str) -> tuple[FieldError
 
 
 def _known(value: Any) -> Any:
-    """Drop unknown fields of messages at any depth, because their size is not bounded."""
+    """Return a copy of messages without unknown fields, at any depth, because their size has no limit."""
     if isinstance(value, tuple):
         return tuple(map(_known, value))
     if not isinstance(value, Inbound):

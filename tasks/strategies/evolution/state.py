@@ -24,7 +24,7 @@ class Stage(StrEnum):
 
 
 class Progress(Record):
-    """The progress of the work, and its results for the card of the commit."""
+    """The progress of the steps, and the results that the card of the commit reports."""
 
     parts: dict[str, int] = Field(default_factory=dict)  # steps -> positions of those of the drafted plan
     fallback: tuple[str, ...] = ()  # steps that carry the fallback plan out
@@ -36,7 +36,7 @@ class Progress(Record):
 
 
 class EvolutionState(Record):
-    """The state; `prompt` is dropped after its answer."""
+    """The strategy state of an evolution plan; `prompt` is dropped after its answer."""
 
     stage: Stage = Stage.DRAFTING
     attempts: int  # that the drafter has at the most
@@ -58,9 +58,9 @@ def state_of(live: LivePlan) -> EvolutionState:
 
 
 def project_in(live: LivePlan) -> Project:
-    """Return the project of a plan as its draft read it.
+    """Return the same project that the draft of a plan read.
 
-    The listing that determines its language is not stored, so the state has the language.
+    The state stores the language, since the listing that determined it is not stored.
     """
     state, goal = state_of(live), live.goal
     context = goal.context.model_copy(update={"language": state.language})

@@ -67,7 +67,10 @@ def find_step(live: LivePlan, plan: PlanningPlan, unplaced: Sequence[int]) -> Pl
 
 
 def places(output: Any, plan: PlanningPlan, unplaced: Sequence[int], project: Project) -> Places:
-    """Return the allowed files for each step without any; from a single list every such step gets all."""
+    """Return the allowed files that an answer names for each unplaced step, by the position of the step.
+
+    If the answer is one list, every unplaced step gets the whole list.
+    """
     files = output.get("files", output) if isinstance(output, Mapping) else output
     allowed = frozenset(project.files)
     found: dict[int, tuple[str, ...]] = {}
@@ -84,9 +87,9 @@ def plan_steps(
     criteria: Sequence[str] = (),
     found: Places | None = None,
 ) -> GovernedSteps:
-    """Return governed steps of a plan, and a last one that verifies it.
+    """Return the governed steps of a drafted plan, with a last step that verifies everything.
 
-    `criteria` are the acceptance criteria of the goal, `found` the files of steps that name none.
+    `criteria` are the acceptance criteria of the goal. `found` are the files of the steps that name none.
     """
     drafted = [
         DraftedStep(
@@ -117,7 +120,7 @@ def plan_steps(
 def fallback_steps(
     project: Project, plan: PlanningPlan, files: tuple[str, ...], taken: frozenset[str]
 ) -> GovernedSteps:
-    """Return one step for a plan's fallback, with the files of the plan."""
+    """Return the steps of a plan's fallback, which may change the same `files` as the plan."""
     step = DraftedStep(
         name=FALLBACK_ID,
         title="Fall back",

@@ -1,4 +1,4 @@
-"""Plans an evolution goal, and goes on from its draft: the six functions, in order of life."""
+"""Plans an evolution goal and continues its plan: the six functions of a strategy, in the order of use."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ MAX_LISTED = 500  # files in the input of a step that looks for some
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
-    """Answer `goal` with the step that asks, or with a request to the worker's drafter."""
+    """Return the answer to `goal`: a step that asks for a draft, a request to the worker's drafter, or a rejection."""
     project = project_of(goal, catalogue, setting.forbidden)
     errors = project if isinstance(project, tuple) else shortcomings(goal, project, setting.drafter)
     if errors or isinstance(project, tuple) or goal.evolution is None:
@@ -98,7 +98,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the prompt for the step that drafts, and the allowlist for the one that looks for files."""
+    """Return the input of a step: the drafter's prompt, the files to search, or the drafter's text for the step."""
     state = state_of(live)
     if facts["step_id"] == DRAFT_ID and state.prompt:
         return {"prompt": state.prompt, "schema": schema_of(live), "validation_mode": mode_of(live).value}
@@ -109,7 +109,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
-    """Return the faults that a drafter has to repair, or that no files were found."""
+    """Return why the answer of the drafting or the searching step cannot be used; None if it can be used."""
     if facts["step_id"] == DRAFT_ID:
         found = _queue_cycle(live).refusal(output)
         return found.message if found else None
@@ -120,7 +120,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
 
 
 def advance(live: LivePlan, end: End, _: Catalogue) -> Expansion | None:
-    """Expand the plan from its draft, and record whether a step changed something."""
+    """Expand the plan from its draft or the found files; later record the result of each step."""
     state = state_of(live)
     if state.stage is Stage.DRAFTING:
         return _queue_cycle(live).go_on(end) if end.step_id == DRAFT_ID else None
@@ -133,7 +133,7 @@ def advance(live: LivePlan, end: End, _: Catalogue) -> Expansion | None:
 
 
 def _note(live: LivePlan, state: EvolutionState, end: End) -> Expansion | None:
-    """Record the result of a step; after the last one add the card of the plan's commit."""
+    """Record the result of a step; after the last step add the card of the plan's commit to the document."""
     progress = state.progress
     if end.state == StepState.FAILED or (end.step_id not in progress.left and not end.facts["inserted_by"]):
         return None
@@ -152,7 +152,7 @@ def _note(live: LivePlan, state: EvolutionState, end: End) -> Expansion | None:
 
 
 def _part(live: LivePlan, state: EvolutionState, step_id: str) -> Mapping[str, Any] | None:
-    """Return the drafter's full text for a step of the plan, and the parts that apply to the whole plan."""
+    """Return the drafter's full text for a step, and the parts of the draft that apply to the whole plan."""
     if step_id not in state.ids:
         return None
     plan = drafted_plan(live)
@@ -194,7 +194,7 @@ def stuck(live: LivePlan, _: Catalogue) -> Expansion | None:
 
 
 def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting) -> LivePlan:
-    """Return the state and the document of a plan before its draft."""
+    """Return the plan as it is before its draft, with its first state and document."""
     options = DraftOptions.of(setting.options)
     mode = evolution.validation_mode or ValidationMode(options.validation_mode or ValidationMode.LENIENT)
     made = prepare(evolution, goal, TrajectoryOptions.of(setting.options), setting.summaries)
@@ -223,7 +223,7 @@ def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting)
 
 
 def _worker_cycle(live: LivePlan) -> WorkerCycle[ParsedPlan]:
-    """Return the cycle of the worker's drafter; after a failed call the same question is asked again."""
+    """Return the functions for the worker's drafter; after a failed call the worker asks the same question again."""
     prompt, schema, mode = state_of(live).prompt or "", schema_of(live), mode_of(live).value
     first = Consult(prompt, schema, mode)
 
@@ -261,7 +261,7 @@ def _worker_cycle(live: LivePlan) -> WorkerCycle[ParsedPlan]:
 
 
 def _give_up(refusal: Refusal, drafted: Sequence[Drafted]) -> Rejected:
-    """Reject the goal, with the number of questions and the last errors."""
+    """Reject the goal with the last errors; the message counts the questions, seconds and tokens."""
     tokens = sum(said.tokens for said in drafted)
     why = f"{_no_plan(len(drafted))} in {_seconds(drafted):.1f} s for {tokens} tokens; the last errors follow."
     return Rejected(FAILED, (failure(why), *refusal.errors))
@@ -298,7 +298,7 @@ def _halt(live: LivePlan, end: End) -> Expansion:
 
 
 def _take(live: LivePlan, draft: AcceptedDraft) -> Expansion:
-    """Expand a drafted plan to its steps, or to one that looks for files."""
+    """Expand an accepted draft to its steps, or to one step that finds files if drafted steps name none."""
     state = state_of(live)
     made = plan_steps(project_in(live), draft.plan, state.request.acceptance_criteria)
     document = describe_draft(live, draft, made).model_dump(mode="json")
@@ -313,7 +313,7 @@ def _take(live: LivePlan, draft: AcceptedDraft) -> Expansion:
 
 
 def _place(live: LivePlan, found: Places) -> Expansion:
-    """Expand the plan with the files that were found for its steps."""
+    """Expand the plan to its drafted steps, with the files that the searching step found."""
     state, document = state_of(live), document_of(live)
     criteria = state.request.acceptance_criteria
     made = plan_steps(project_in(live), drafted_plan(live), criteria, found)
@@ -323,7 +323,7 @@ def _place(live: LivePlan, found: Places) -> Expansion:
 
 
 def _work(state: EvolutionState, document: Mapping[str, Any], made: GovernedSteps, phase: Phase) -> Expansion:
-    """Add the steps of the plan, and store their ids, their parts and their files."""
+    """Expand the plan by its drafted steps, and store their ids, positions in the draft, and files."""
     steps = made.steps
     files = tuple(dict.fromkeys(path for step in steps for path in step.allowed_files))
     progress = Progress(parts=dict(zip(_ids(steps), made.parts, strict=False)), left=_ids(steps))

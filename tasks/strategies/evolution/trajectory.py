@@ -1,8 +1,8 @@
-"""The trajectory of an inspiration in a few lines: its changes since it branched off from the base.
+"""Writes the trajectory of an inspiration in a few lines: its changes since it branched off from the base.
 
-A walk goes from parent to parent over the commit cards of a goal. It is bounded and ends at a commit that it has
-visited before, so that cycles do no harm. Blocks are counted from the anchor, so that a full block always has the same
-ends and its summary can be cached.
+Commit cards name the parent of each commit, and the trajectory follows these names. It is bounded and stops at a commit
+that it has visited, so cycles do no harm. Blocks of commits are counted from the anchor, the first commit. So a full
+block always has the same ends, and its summary can be stored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Cards = Mapping[str, CommitCard]
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryOptions:
-    """One value for each setting; comments have the part of the name after `WORKER_PLANNING_TRAJECTORY_`."""
+    """The operator's settings for trajectories; each comment has the part of the name after the common prefix."""
 
     block_size: int = 8  # BLOCK_SIZE, commits
     max_chunks: int = 3  # MAX_CHUNKS
@@ -52,7 +52,7 @@ DEFAULTS = TrajectoryOptions()
 
 @dataclass(frozen=True, slots=True)
 class Depths:
-    """The depth of each commit in a chain below its anchor."""
+    """The depth of each commit below the anchor, the first known commit of the chain."""
 
     of: Mapping[str, int]
     anchor: str
@@ -62,7 +62,7 @@ class Depths:
 
 @dataclass(frozen=True, slots=True)
 class Rollup:
-    """The lines of a trajectory, and the data of its count."""
+    """The lines of a trajectory for the prompt, and its counts and commits (`meta`) for the plan's document."""
 
     lines: tuple[str, ...]
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Rollup:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """The steps of a path that are shown: head and tail one by one, whole chunks between by their summaries."""
+    """The parts of a path to show: first and last commits one by one, full blocks in between by their summaries."""
 
     earliest: int  # number of first steps
     chunks: tuple[tuple[int, int], ...]  # start, end (exclusive)
@@ -79,7 +79,7 @@ class Spans:
 
 
 class Shown(NamedTuple):
-    """The path of an inspiration from the commit that it shares with the base, and its shown parts."""
+    """The path to an inspiration from the last commit that it shares with the base, and the parts to show."""
 
     shared: str
     path: tuple[str, ...]
@@ -89,7 +89,7 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The known history of commits, indexed."""
+    """The known commits of a goal, its base's ancestors, and the stored summaries, for fast look-up."""
 
     cards: Cards
     base: Mapping[str, None]  # the base and its ancestors
@@ -100,14 +100,14 @@ class History:
     def of(
         cls, cards: Sequence[CommitCard], base: str, root: str | None = None, summaries: Sequence[ChunkSummary] = ()
     ) -> History:
-        """Index the cards and summaries of a goal; of two with one key the last counts."""
+        """Return the history of a goal; if two cards or two summaries have the same key, the last one counts."""
         known = {card.commit_hash: card for card in cards}
         written = {(each.start_commit_hash, each.end_commit_hash, each.block_size): each for each in summaries}
         return cls(known, dict.fromkeys(ancestors(known, base)), root, written)
 
 
 def rollup(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) -> Rollup:
-    """Return the history of `tip` since it branched off from the base; a single line if that is not known."""
+    """Return the trajectory of `tip` since it branched off from the base; one line if no shared commit is known."""
     found = choose(history, tip, options)
     if found is None:
         return Rollup((NO_OVERLAP,))
@@ -129,7 +129,7 @@ def rollup(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) ->
 
 
 def choose(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) -> Shown | None:
-    """Return the shown parts of the path to `tip`; None if it shares no known commit with the base."""
+    """Return the path to `tip` with the parts to show; None if `tip` and the base share no known commit."""
     found = unique_path(history.cards, history.base, tip)
     if found is None:
         return None
@@ -142,7 +142,7 @@ def choose(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) ->
 
 
 def spans(at: Sequence[int], options: TrajectoryOptions = DEFAULTS) -> Spans:
-    """Return which steps to show, for steps at these depths, one below the other."""
+    """Return which commits of a path to show; `at` contains their depths, each one more than the depth before."""
     n, block, raw = len(at), max(1, options.block_size), max(0, options.max_raw_steps)
     if not n:
         return Spans(0, (), 0, 0)
@@ -158,7 +158,7 @@ def spans(at: Sequence[int], options: TrajectoryOptions = DEFAULTS) -> Spans:
 
 
 def _chunks(at: Sequence[int], block: int, recent: int, most: int) -> tuple[tuple[int, int], ...]:
-    """Choose full blocks: the oldest, which shows the origin, and the newest ones."""
+    """Return the full blocks to show, as start and end (exclusive): the oldest, and the newest up to `most` in all."""
     full = []
     for _, steps in groupby(range(recent), key=lambda step: (at[step] - 1) // block):
         members = list(steps)
@@ -199,7 +199,7 @@ def _chunk_line(history: History, path: Sequence[str], options: TrajectoryOption
 
 
 def summary_of(history: History, path: Sequence[str], options: TrajectoryOptions) -> ChunkSummary | None:
-    """Return the summary of a chunk; None if there is none, or one of a model that does not count."""
+    """Return the summary of the chunk `path`; None if there is none from a model that the operator permits."""
     written = history.summaries.get((path[0], path[-1], len(path)))
     return written if written and options.summary_model in (None, written.model) else None
 
@@ -216,7 +216,10 @@ def ancestors(cards: Cards, tip: str) -> Iterator[str]:
 
 
 def unique_path(cards: Cards, base: Mapping[str, None], tip: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return the last commit that `tip` shares with `base` and its ancestors, and the path from there."""
+    """Return the last commit that `tip` shares with the base's history, and the commits from there to `tip`.
+
+    Return None if they share no known commit.
+    """
     path: list[str] = []
     for each in ancestors(cards, tip):
         if each in base:
@@ -226,7 +229,7 @@ def unique_path(cards: Cards, base: Mapping[str, None], tip: str) -> tuple[str, 
 
 
 def depths(cards: Cards, tip: str, shared: str, root: str | None) -> Depths:
-    """Return the depths below the experiment's root, or below the earliest known ancestor."""
+    """Return the depths of `tip` and its ancestors below the experiment's root, else below the first known ancestor."""
     line = list(ancestors(cards, tip))
     rooted = root in line
     whole = rooted or len(line) < MAX_DEPTH
