@@ -130,7 +130,7 @@ def test_an_approval_is_a_wait_for_a_person(here: Container, redis: Redis, plann
 
     found = still(planner, plan_id)
     assert found is not None
-    assert (found["reason"], found["detail"]) == ("person", "May step s-0 start? Then: planner approve PLAN s-0")
+    assert (found["reason"], found["detail"]) == ("person", f"May step s-0 start? Then: planner approve {plan_id} s-0")
 
 
 def test_a_plan_that_waits_for_the_files_of_another_says_for_which(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from redis.crc import key_slot
-from redis.exceptions import ClusterCrossSlotError, MovedError
+from redis.exceptions import ClusterCrossSlotError, MovedError, NoPermissionError
 
 from worker.settings import cluster
 from worker.settings.settings import Settings
@@ -161,3 +161,11 @@ def test_a_url_of_one_server_of_a_cluster_is_refused_with_the_right_one() -> Non
     assert why
     assert "PLANNER_REDIS_URL=redis+cluster://10.0.0.1:6379" in str(why)
     assert "secret" not in str(why)
+
+
+@pytest.mark.parametrize(("user", "is_named"), [("", True), ("known:secret@", False)])
+def test_a_refusal_without_a_user_names_the_folder_of_planner_up(user: str, is_named: bool) -> None:
+    why = clients.refusal(NoPermissionError("no permissions"), f"redis://{user}127.0.0.1:6379")
+
+    assert why
+    assert ("PLANNER_DATA_DIR" in str(why)) is is_named

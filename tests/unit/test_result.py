@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from schemas.plan import PlanView
 from schemas.result import PlanResult
 from worker.render.result import NOT_KEPT, NOT_SENT, result_of
-from worker.render.result_text import details_of
+from worker.render.result_text import details_of, draw
 from worker.render.time_line import AttemptTimes
 from worker.store.attachments import FileFigures, KeptDiff
 
@@ -101,6 +102,16 @@ def test_a_test_that_was_red_at_the_base_and_is_green_now_proves_the_change() ->
     assert (verified.before, verified.now, verified.command, verified.passed) == ("red", "green", "pytest -q", 12)
     assert result.sentence == "Changed 2 files (+6 -2 lines); pytest failed before and passes now."
     assert "verified by pytest -q: red before, green now (12 passed, 1 skipped)" in details_of(result)
+
+
+def test_the_command_that_takes_the_change_is_one_line_however_narrow_the_terminal_is() -> None:
+    result = made(view(), *landed()).model_copy(update={"take": f"git merge planner/{PLAN}", "take_in": "the clone"})
+    narrow = Console(width=30)
+
+    with narrow.capture() as printed:
+        narrow.print(draw(result), crop=False)
+
+    assert f"    git merge planner/{PLAN}" in printed.get().splitlines()
 
 
 def test_an_attempt_whose_change_did_not_land_is_no_part_of_the_result() -> None:

@@ -320,7 +320,7 @@ def say(*parts: Any) -> None:
     """Print for a person; a pipe gets whole lines for grep."""
     console = Terminal(highlight=False)
     is_text = all(isinstance(part, str) for part in parts)
-    console.print(*parts, markup=False, soft_wrap=is_text and not console.is_terminal)
+    console.print(*parts, markup=False, soft_wrap=is_text and not console.is_terminal, crop=False)
 
 
 def say_json(value: Any, *, line: bool = False) -> None:

@@ -15,18 +15,25 @@ from worker.render.result import counted
 
 MOST_FILES = 20
 MAX_ANSWER = 300  # characters
+COMMAND = "    "  # before a command on a line of its own, which is never wrapped: people copy it
 SIGNS = {"created": "new", "changed": "changed", "deleted": "deleted"}
 
 
 def draw(result: PlanResult) -> RenderableType:
     """Draw a result: its sentence first, then the details."""
-    return Group(Text(plain(result.sentence), "bold"), *(Text(plain(line)) for line in details_of(result)))
+    return Group(Text(plain(result.sentence), "bold"), *map(_line, details_of(result)))
+
+
+def _line(line: str) -> Text:
+    if line.startswith(COMMAND):
+        return Text(plain(line), no_wrap=True, overflow="ignore")
+    return Text(plain(line))
 
 
 def details_of(result: PlanResult) -> list[str]:
     """Return the lines below the sentence; the delivery is shown with the plan."""
     diff = [f"diff: planner show {result.plan_id} --diff"] if any(step.diff_bytes for step in result.steps) else []
-    take = [f"take it, in {result.take_in}: {result.take}"] if result.take else []
+    take = [f"take it, in {result.take_in}:", f"{COMMAND}{result.take}"] if result.take else []
     return [
         *filter(None, [result.unread]),
         *_failure(result.plan_id, result.failure),

@@ -34,6 +34,7 @@ LEAST = {"redis": (7, 0), "valkey": (7, 2)}  # functions, and selectors in ACLs
 OF_THE_SERVER = ("MISCONF", "NOREPLICAS", "BUSY ")  # begin errors that every write gets
 HOST, PORT = "localhost", 6379  # where a URL names none
 LEAST_NAMES = "Redis from 7.0 or Valkey from 7.2"
+LACKS_DATA_DIR = ". If `planner up` started it in another folder, set PLANNER_DATA_DIR to its .planner"
 
 
 def now_ms(client: Redis) -> int:
@@ -142,7 +143,8 @@ def refusal(error: Exception, url: str, setting: str = "PLANNER_REDIS_URL") -> R
         return RefusedRedis("wrong_password", f"{where} refuses the user or the password in {setting}: {error}")
     if isinstance(error, NoPermissionError):
         sentence = f"{where} refuses this user a needed command or key (docs/deployment.md, Roles): {error}"
-        return RefusedRedis("no_permission", sentence)
+        local = "" if urlsplit(url).netloc.rpartition("@")[0] else LACKS_DATA_DIR
+        return RefusedRedis("no_permission", sentence + local)
     if failed := redis_tls.failure(error):
         return RefusedRedis("no_tls", f"{where} and this process agree on no TLS (docs/redis.md, TLS): {failed}.")
     if isinstance(error, AskError | ClusterCrossSlotError) and not cluster.is_cluster(url):

@@ -343,7 +343,9 @@ def _waiting(record: PlanRecord) -> Waiting | None:
         return Waiting(kind=asked["kind"], questions=asked["questions"], until=rfc3339(asked["until"]))
     if not record.waits or record.state in ENDED:
         return None
-    questions = tuple(f"May step {step} start? Then: planner approve PLAN {step}" for step in sorted(record.waits))
+    questions = tuple(
+        f"May step {step} start? Then: planner approve {record.plan_id} {step}" for step in sorted(record.waits)
+    )
     return Waiting(kind="approval", questions=questions, until=rfc3339(min(record.waits.values())))
 
 
