@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,18 @@ def test_the_step_spec_of_seed_001_is_accepted_and_emitted_again_without_loss() 
     emitted = codec.loads(codec.encode(spec))
     assert contains(emitted, seed)
     validator("step_spec").validate(emitted)
+
+
+def test_the_step_and_the_outcome_of_the_page_about_controllers_are_accepted() -> None:
+    page = (ROOT / "docs/writing-a-controller.md").read_text()
+    step, outcome = (codec.loads(each.encode()) for each in re.findall(r"```json\n(.*?)```", page, re.DOTALL))
+
+    assert step == example("wire/step_spec.json")
+    spec = StepSpec.model_validate({**step, "estimate": {"tokens": 1, "patch_cycles": 1}})
+    validator("step_spec").validate(codec.loads(codec.encode(spec)))
+    validator("outcome").validate(outcome)
+    assert unknown_fields(Outcome.model_validate(outcome)) == 0
+    assert contains(outcome, {name: step[name] for name in ("plan_id", "step_id", "attempt", "lease")})
 
 
 def test_the_step_of_seed_001_can_be_supplied_and_goes_out_as_it_came() -> None:

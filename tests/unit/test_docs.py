@@ -62,6 +62,12 @@ def test_a_page_says_at_its_head_whom_it_is_for(page: Path) -> None:
     assert page.read_text().split("\n", 3)[2].startswith("For ")
 
 
+def test_the_index_leads_to_every_page() -> None:
+    links = set(re.findall(r"\]\(([^)#\s]+)", (DOCS / "index.md").read_text()))
+
+    assert [page.name for page in sorted(DOCS.glob("*.md")) if page.name not in links | {"index.md"}] == []
+
+
 @pytest.mark.parametrize("record", DECISIONS, ids=lambda record: record.stem)
 def test_a_decision_has_a_context_and_a_consequence_and_is_short(record: Path) -> None:
     lines = record.read_text().splitlines()
