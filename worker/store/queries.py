@@ -311,7 +311,7 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
         revision=record.revision,
         paused=bool(paused_by),
         paused_by=paused_by,
-        waiting=_waiting(record),
+        waiting=_waiting(plan_id, record),
         halt=codec.loads(halt or b"null"),
         budget=_budget(record, now),
         counts={state: count for state, count in record.counts.items() if count},
@@ -336,16 +336,14 @@ def _paused_by(record: PlanRecord) -> str | None:
     return "; ".join(filter(None, said)) or None
 
 
-def _waiting(record: PlanRecord) -> Waiting | None:
+def _waiting(plan_id: str, record: PlanRecord) -> Waiting | None:
     """Return the open question of a plan, or the steps that wait for approval with the first deadline."""
     if record.question and record.state not in ENDED:
         asked = record.question
         return Waiting(kind=asked["kind"], questions=asked["questions"], until=rfc3339(asked["until"]))
     if not record.waits or record.state in ENDED:
         return None
-    questions = tuple(
-        f"May step {step} start? Then: planner approve {record.plan_id} {step}" for step in sorted(record.waits)
-    )
+    questions = tuple(f"May step {step} start? Then: planner approve {plan_id} {step}" for step in sorted(record.waits))
     return Waiting(kind="approval", questions=questions, until=rfc3339(min(record.waits.values())))
 
 
