@@ -64,7 +64,10 @@ class Admission:
         return [("HGET", Partition(number).tenants, tenant) for number in range(self.quota.partitions)]
 
     def live_plans(self, tenant: str, replies: Replies) -> int:
-        """Return the count from the replies to `live_calls`, without partitions whose server is away."""
+        """Return the number of a tenant's live plans, from the replies to `live_calls`.
+
+        Plans of partitions whose server is away are not counted.
+        """
         found = (replies[call] for call in self.live_calls(tenant))
         return sum(int(reply or 0) for reply in found if not isinstance(reply, Exception))
 
@@ -194,7 +197,10 @@ def fresh_plan_id(repo: str | None) -> str:
 
 
 def reachable_plan_id(client: Redis, repo: str | None, partitions: int) -> str:
-    """Return a new plan id, of a partition whose server is not away, unless the repository determines it."""
+    """Return a new plan id.
+
+    Without a repository, which determines the partition, the server of the id's partition is not known to be away.
+    """
     for _ in range(1 if repo else TRIES):
         plan_id = fresh_plan_id(repo)
         if not clients.is_away(client, Partition(partition_of(plan_id, partitions)).plans):
@@ -212,7 +218,7 @@ class Quota:
     repository: int | None
 
     def of(self, tenant: str, repo: str | None) -> list[str]:
-        """Return the scopes with a day budget that a plan counts towards."""
+        """Return each scope (tenant, repository) of a plan that has a day budget."""
         return [scope for scope in scopes_of(tenant, repo) if self._limit(scope) is not None]
 
     def grants(self, scopes: list[str], found: list[bytes | None], now: int) -> Mapping[str, Grant]:
@@ -225,7 +231,10 @@ class Quota:
         return grants
 
     def refill(self, partition: Partition, short: Mapping[str, int], now: int) -> None:
-        """Get more tokens for the scopes in `short`, as far as the day allows, and mark the others as exhausted."""
+        """Get more tokens from the day budget for each scope in `short`, which maps scopes to the missing tokens.
+
+        If the day budget has fewer tokens left than are missing, marks the scope as exhausted.
+        """
         day = now // DAY_MS
         for scope, lacked in short.items():
             limit = self._limit(scope)
@@ -239,7 +248,7 @@ class Quota:
             self._warn(partition, scope, limit, now)
 
     def charge(self, partition: Partition, scopes: Iterable[str], tokens: int, now: int) -> None:
-        """Subtract from the day the tokens of a plan that had ended meanwhile."""
+        """Subtract `tokens` from today's grants of `scopes`, for a plan that ended while its drafter worked."""
         for scope in scopes if tokens else ():
             self._refill(partition, scope, now // DAY_MS, -tokens, exhausted=False)
 
@@ -258,7 +267,10 @@ class Quota:
         functions.call(self.client, *call, "type", event_type("budget.low"), "data", codec.dumps(event))
 
     def top_up(self, scope: str, command: Command, now: int) -> str | None:
-        """Add `value.tokens` to today's budget, once a command. Returns the reason if it cannot."""
+        """Add `value.tokens` of the command to today's budget of `scope`; a repeated command adds nothing.
+
+        Returns the reason if the command is refused, else None.
+        """
         tokens = command.value.get("tokens") if isinstance(command.value, dict) else None
         if type(tokens) is not int or not 0 < tokens <= MAX_TOP_UP or set(command.value) != {"tokens"}:
             return 'a day budget is topped up by a `value` such as {"tokens": 50000}'

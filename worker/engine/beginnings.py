@@ -1,4 +1,4 @@
-"""Where a plan begins that goes on from another one: with the commit that landed there last."""
+"""Finds the commit where a plan begins that continues another plan: the last commit that landed there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from worker.store.queries import Owner, owners
 
 
 def go_on(client: Redis, goal: Goal, partitions: int) -> Goal | Rejected:
-    """Return the goal with the commit that it goes on from, if it goes on from a plan."""
+    """Return the goal with the commit of the plan that it continues, or its rejection.
+
+    A goal that continues no plan is unchanged.
+    """
     if goal.from_ is None:
         if goal.delivery and (goal.delivery.onto or goal.delivery.again):
             return _refuse(field_error("/from", "no_beginning", "A delivery onto a plan needs `from`."))
@@ -31,7 +34,10 @@ def go_on(client: Redis, goal: Goal, partitions: int) -> Goal | Rejected:
 
 
 def begin(goal: Goal, owner: Owner | None, lines: Iterable[dict[str, Any]]) -> Goal | Rejected:
-    """Return a goal that goes on from a plan with its commit; `owner` and log `lines` are that plan's. Pure."""
+    """Return the goal with the last landed commit of the plan that it continues, or its rejection. Pure.
+
+    `owner` and `lines` are the owner and the log lines of that plan.
+    """
     if goal.from_ is None:
         return goal
     plan_id, step_id = goal.from_.plan_id, goal.from_.step_id
@@ -60,7 +66,7 @@ def begin(goal: Goal, owner: Owner | None, lines: Iterable[dict[str, Any]]) -> G
 
 
 def _landed(lines: Iterable[dict[str, Any]], step_id: StepId | None) -> str | None:
-    """Find the last commit that landed, or that had when `step_id` was done; None where that never was."""
+    """Return the last landed commit, or the last one when `step_id` was done; None if there is no such commit."""
     commit: str | None = None
     for line in lines:
         done = {step for step, _, after in line["moves"] if after == "DONE"}

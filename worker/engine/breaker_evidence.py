@@ -1,6 +1,6 @@
-"""Reads evidence against a trip of a repository's breaker: the later results of its plans.
+"""Reads the evidence against opening a repository's breaker: successes of its plans after the failures.
 
-A success writes nothing for this. Read are the steps that failed, and the last lines of the logs of plans.
+Successes are not recorded for this. So it reads the failed steps and the last log lines of plans.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def read_states(client: Redis, partition: Partition, failures: Iterable[Failure]
 def read_successes(
     client: Redis, partition: Partition, whose: tuple[str, str], failures: Iterable[Failure], since: int
 ) -> list[int]:
-    """Return the times in ms, after `since`, when steps with a tool verification succeeded.
+    """Return the times in ms after `since` when a tool verified a step, in order.
 
-    The plans are those with the failures, and the newest others of the tenant's repository. Only the end of each log is
-    read.
+    Reads the plans with the failures and the newest other plans of the tenant's repository (`whose`). Only the end of
+    each log is read.
     """
     tenant, repo = whose
     newest: Any = client.zrevrange(f"{partition.plans}:{list_name(f'repo:{repo}')}", 0, NEWEST_PLANS - 1)
@@ -74,7 +74,7 @@ def _ends(lines: Sequence[bytes], since: int) -> dict[str, int]:
 
 
 def _verified(client: Redis, partition: Partition, done: Mapping[str, Mapping[str, int]]) -> list[int]:
-    """Return the times of those steps that a tool verified on the plan's own tree."""
+    """Return the times in ms of the steps in `done` that a tool verified on the tree of their plan."""
     asked = [(plan_id, ends) for plan_id, ends in done.items() if ends]
     pipeline = client.pipeline(transaction=False)
     for plan_id, ends in asked:

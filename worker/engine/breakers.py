@@ -1,7 +1,7 @@
-"""Trips, probes and closes the breakers of a partition's repositories, as tasks/features/breakers/breaker.py decides.
+"""Opens, probes and closes the breakers of a partition's repositories, as tasks/features/breakers/breaker.py decides.
 
-One call changes a breaker and its pause, and only if both are as they were read. So a change is complete or missing
-after a crash, and of two workers one succeeds. The reminders to plans that follow are repeated until they are recorded.
+One call changes a breaker and its pause, and only if both are still as they were read. So a crash leaves no half of a
+change, and only one of two workers succeeds. Reminders of the affected plans are repeated until they are recorded.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def note_lifted(client: Redis, partition: Partition, lifted: Iterable[str | byte
 
 
 class _Read(NamedTuple):
-    """A repository as read: its field, the name of its pause, its breaker, its last due time, and the decoded form."""
+    """A repository's breaker as it was read: field, name of the pause, stored form, due time, decoded form."""
 
     series: str
     pause: str
@@ -85,7 +85,7 @@ class Breakers:
             return False
 
     def _settle(self, series: str) -> bool:
-        """Decide about a repository until it only has to wait. Returns whether its pause has changed."""
+        """Make decisions about a repository until it has to wait. Return whether its pause has changed."""
         tenant, repo = map(unquote, series.split(" "))
         has_changed = False
         for _ in range(MOST_ROUNDS):
@@ -144,7 +144,10 @@ class Breakers:
         return self._change(read, known, found)
 
     def _give(self, read: _Read, known: Breaker, look: int) -> bool:
-        """Let a plan start a probe step, if there is one."""
+        """Let one of the repository's plans start a probe step. Return whether its pause has changed.
+
+        Without live plans, the breaker closes. If no plan can start a step, it looks again at `look`.
+        """
         live = self._live(known)
         if not live:
             return self._do(read, breaker.close(known, breaker.NO_PLAN, now_ms(self.client)))
@@ -189,14 +192,14 @@ class Breakers:
         told: str = "",
         events: Sequence[Any] = (),
     ) -> bool:
-        """Write a breaker if it is as it was read, with its pause if one is given. Returns whether it was unchanged."""
+        """Write a breaker, and its pause if given, unless the stored one has changed. Return whether it did so."""
         part = self.partition
         call = ("FCALL", functions.CHANGE_BREAKER, 2, part.scopes, part.events, read.series, read.raw, record)
         about = (read.pause, "-" if pause is None else pause, look or read.was, int(forget), now_ms(self.client), told)
         return bool(functions.call(self.client, *call, *about, EVENTS_CAP, *events))
 
     def _event(self, known: Breaker, why: str) -> bytes:
-        """Return an event about a repository for people."""
+        """Return the JSON of an event that reports a change of a repository's breaker."""
         about = {"tenant": known.tenant, "repo": known.repo, "signature": known.signature, "command_id": known.id}
         return codec.dumps({**about, "actor": breaker.ACTOR, "reason": why, "at": rfc3339(now_ms(self.client))})
 

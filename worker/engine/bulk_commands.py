@@ -154,7 +154,7 @@ class BulkCommands:
         return None
 
     def _lift(self, part: Partition, command: Command) -> int:
-        """Remove the bulk commands in the scope of a resume. Returns their number."""
+        """Remove the partition's bulk commands that a resume command ends. Return their number."""
         found: Any = self.client.hgetall(part.scopes)
         lifted = bulk_commands.lift(command, found)
         count = self._stand(part, lifted, {})
@@ -162,7 +162,7 @@ class BulkCommands:
         return count
 
     def _stand(self, part: Partition, lifted: Sequence[str | bytes], kept: Mapping[str, bytes]) -> int:
-        """Change the bulk commands of a partition. Returns how many records were removed."""
+        """Remove the bulk commands `lifted` from a partition, and add `kept`. Return the number of removed ones."""
         pairs = [each for pair in kept.items() for each in pair]
         call = ("FCALL", functions.PAUSE_SCOPE, 1, part.scopes, len(lifted), *lifted, *pairs)
         return int(functions.call(self.client, *call))

@@ -1,4 +1,4 @@
-"""Summaries of chunks of commits for an `evolution`: those that are kept, and those that its drafter is asked for."""
+"""Summaries of chunks of commits for an evolution goal: stored ones, and new ones that its drafter writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ask = Callable[[Consult, Sequence[Drafted]], Drafted | None]  # with the answers
 
 
 def recall(client: Redis, partition: Partition, goal: Goal, setting: Setting) -> tuple[Setting, tuple[Chunk, ...]]:
-    """Give a setting the kept summaries of a goal's chunks; returns the chunks without one, too."""
+    """Return the setting with the stored summaries of a goal's chunks, and the chunks that have none."""
     options = TrajectoryOptions.of(setting.options)
     if goal.kind is not GoalKind.EVOLUTION or not options.summaries:
         return setting, ()
@@ -36,10 +36,10 @@ def recall(client: Redis, partition: Partition, goal: Goal, setting: Setting) ->
 def ask(
     client: Redis, partition: Partition, goal: Goal, setting: Setting, model: str, ask_drafter: Ask
 ) -> tuple[Setting, tuple[Drafted, ...]]:
-    """Give a setting the kept summaries, and new ones of the chunks that lack one; returns the answers, too.
+    """Return the setting with stored and new summaries of a goal's chunks, and the drafter's answers.
 
-    Each chunk is asked of the drafter once. A question without a usable answer leaves the chunk its own lines. New
-    summaries are kept for later goals of the tenant.
+    It asks the drafter once for each chunk without a summary, and stores the new summaries for the tenant's later
+    goals. A chunk without a usable answer keeps its own lines.
     """
     setting, lacking = recall(client, partition, goal, setting)
     options, drafted, made = TrajectoryOptions.of(setting.options), list[Drafted](), list[ChunkSummary]()

@@ -1,4 +1,4 @@
-"""The effects of a commit: the goal's record before it; counters, metrics, logs, spans and further work after it."""
+"""Handles the results of commits: counters, metrics, logs and spans; before a commit, the goal's record."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ OUTCOMES = {event_type("command.obeyed"): audit.DONE, event_type("command.refuse
 
 
 class Decided(Struct, frozen=True, gc=False):
-    """A decision that is ready to be written.
+    """A decision that is ready to be written: either `write`, or the plain change `plain` of the hot plan `hot`.
 
-    It is an ordinary one, `write`, or a plain one of the hot plan `hot`. `work` is None if the commit only releases the
-    lock; else `plan` is the resulting plan.
+    `plan` is the plan after an ordinary decision. If `work` is None, the commit only releases the plan's lock.
     """
 
     plan_id: str
@@ -64,7 +63,7 @@ class CommitResults:
     drafts: QueueArtifacts | None = None  # folder for drafts of controllers, if the operator wants them
 
     def take(self, one: Decided, verdict: str | ResponseError, began_ns: int) -> None:
-        """Process the verdict on a decision. A decision that was not committed waits, and is made again."""
+        """Process the result of a commit. If the commit failed, its messages wait for another decision."""
         if isinstance(verdict, ResponseError):
             record = one.plan.record if one.plan else one.hot.record if one.hot else None
             about = describe(one.plan_id, record) if record else {"plan_id": one.plan_id}
@@ -150,7 +149,7 @@ def audited(messages: Sequence[tuple[StreamEntry | None, Any]], changeset: Chang
 
 
 def describe(plan_id: str, record: PlanRecord) -> dict[str, str]:
-    """Return the ids of a plan for a failure's log line, with the rule that has ended it."""
+    """Return the fields of a log line about a plan: its ids and kind, and the halt rule if one ended it."""
     rule = {"rule": record.halt["rule"]} if record.halt else {}
     return {"plan_id": plan_id, "goal_id": record.head.goal_id, "kind": record.head.kind, **rule}
 
@@ -162,7 +161,7 @@ def note_decision(
     changeset: Changeset,
     began_ns: int,
 ) -> None:
-    """Record a commit in the trace of its plan, if it has one, with a span for each message that it was decided by."""
+    """Record spans of a commit in its plan's trace, one for each message that led to it; nothing without a trace."""
     trace = record.head.traceparent
     if trace is None:
         return

@@ -1,4 +1,4 @@
-"""Decides about the plans of a batch, and sends each part to the server while it decides about the next one."""
+"""Makes the decisions about a batch of plans, in groups: the server writes a group while the next is decided."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class Decisions:
     def make(
         self, talk: PlanTalk, works: Sequence[tuple[str, Work]], question: Sequence[RedisCommand], *, tight: bool
     ) -> list[Decided]:
-        """Decide about each plan that exists and that no other worker has.
+        """Decide about each plan that exists and that no other worker has locked. Return the decisions.
 
-        `question` is sent before the first commit; its replies arrive after those of the begins. If the server is
-        `tight` on memory, steps have to wait before they start.
+        `question` is sent before the first commit; its replies arrive after the replies of `begin`. If the server's
+        memory is `tight`, no step starts.
         """
         decided: list[Decided] = []
         known: list[tuple[str, Work, Begun]] = []
@@ -79,7 +79,7 @@ class Decisions:
     def _decide_all(
         self, talk: PlanTalk, works: Sequence[tuple[str, Work, Begun]], *, tight: bool, lent: bool = False
     ) -> list[Decided]:
-        """Decide about some plans, and send their commits. If they are `lent`, their only messages are outcomes."""
+        """Decide about some plans, and send their commits. If the plans are `lent`, all their messages are outcomes."""
         since = time.perf_counter()
         now = 0 if tight or tracing.spans_module else talk.now()  # 0: nothing counts as plain
         decided: list[Decided] = []
@@ -104,17 +104,21 @@ class Decisions:
         return decided
 
     def _leave_to_reading(self, plan_id: str, work: Work, plan: HotPlan, version: int, now: int) -> Decided:
-        """Schedule a plan to be read and decided the general way, after a plain decision about it failed.
+        """Return a decision without changes, so that the plan is read and decided in the general way next.
 
-        The plain decisions and the copy of the plan, which may be half changed, are dropped. The commit for the earlier
-        `version` writes nothing and only releases the lock.
+        A plain decision about it failed. So all plain decisions of this round and the hot plan, which may be half
+        changed, are dropped. The commit for the earlier `version` only releases the lock.
         """
         log.exception("plain decision failed", extra=describe(plan_id, plan.record))
         work.is_general = True
         return Decided(plan_id, None, Write(Changeset(plan_id, version, now)))
 
     def _decide_plain(self, plan_id: str, work: Work, plan: HotPlan, now: int) -> list[Decided]:
-        """Decide about reports of one plan, in order; the first one that is not plain waits for the next round."""
+        """Return the plain decisions about one plan's reports, in order.
+
+        The first report that is not plain, and all later ones, wait for the next round. Without a decision, the caller
+        decides in the general way.
+        """
         made: list[Decided] = []
         version = plan.record.version
         try:
@@ -171,7 +175,7 @@ class Decisions:
         return Decided(plan_id, None, Write(Changeset(plan_id, plan.record.version, plan.now)))
 
     def _ask_more(self, work: Work, plan: Snapshot, missing: NeedsSteps | NeedsClaims) -> None:
-        """Extend the next snapshot of a plan by the data that a decision lacked."""
+        """Extend a plan's next snapshot by the steps, leases or claims that a decision lacked."""
         if isinstance(missing, NeedsSteps):
             work.leases |= LEASES in missing.step_ids
             work.extra |= self._named(plan.plan_id, missing.step_ids - {LEASES})

@@ -50,7 +50,7 @@ SAMPLES = 20  # nodes of a stream that the server samples to estimate its size
 
 
 def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[Engine, P], T]:
-    """Return `work` with retries: after a failure its commits are unknown, so it begins again from pending entries."""
+    """Return `work` with retries, if the server lost data or functions. A retry starts with the pending entries."""
 
     @wraps(work)
     def run(self: Engine, /, *args: P.args, **options: P.kwargs) -> T:
@@ -79,10 +79,10 @@ def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concate
 
 
 class Keeper(Protocol):
-    """Manages the repositories of a partition."""
+    """Maintains the records of a partition's repositories, such as breakers."""
 
     def look(self) -> bool:
-        """Process the repositories that are due. Returns whether a bulk command has changed."""
+        """Process the repositories that are due. Return whether a bulk command has changed."""
         ...
 
 
@@ -119,10 +119,9 @@ class Engine:
 
     @_with_retries
     def drain(self, share: float = 1.0) -> bool:
-        """Apply outcomes until none arrives, or for `share` of DRAIN_S.
+        """Apply outcomes until none arrives, or for `share` of DRAIN_S. Return whether some were read and not applied.
 
-        Returns whether some were read and not applied. If other work waits for its turn, it does not wait for more
-        outcomes.
+        A small `share` means that other work waits; then it does not wait for more outcomes.
         """
         end = time.monotonic() + DRAIN_S * share
         linger = LINGER_MS if share >= SHARE_TO_LINGER else None
@@ -134,9 +133,10 @@ class Engine:
         return bool(self.router.waiting)
 
     def apply(self, entries: Sequence[StreamEntry], since: object) -> bool:
-        """Apply outcomes that were read as this engine's consumer, and the rest of earlier ones.
+        """Apply outcomes that the reader read under this engine's consumer name. Return whether some are not applied.
 
-        `since` is the value of `pending_look` before they were read. Returns whether some are not applied.
+        `since` is the value of `pending_look` before the read. If it has changed, the engine may have applied these
+        outcomes as pending entries already; then it applies only those that are still pending.
         """
         if since is not self.pending_look:  # they may have been applied then, as pending
             self.router.take(entries)
@@ -162,7 +162,7 @@ class Engine:
 
     @_with_retries
     def carry_on(self, plan_id: str) -> None:
-        """Continue with work that a commit has left over."""
+        """Continue with the work that a commit about this plan has left."""
         self.router.of(plan_id)
         self._settle_last()
 
@@ -195,10 +195,10 @@ class Engine:
                 return
 
     def catch_up(self) -> None:
-        """Continue from the state of the server.
+        """Find out which commits the server has lost, and pause each plan that lost one.
 
-        Runs before anything else, and whenever the server may have lost commits. Every plan that lost one is paused,
-        because only a person can determine the loss.
+        Runs before anything else, and each time the server may have lost commits. Only a person can determine the loss
+        of a plan. Raises Overtaken if other workers are deciding about some of these plans.
         """
         lost = self.store.commits.compare()
         if lost is None:
@@ -240,10 +240,10 @@ class Engine:
         return due, Clocks(*clocks)
 
     def _settle(self, *, reads_on: bool = False) -> None:
-        """Decide about every plan that waits, in rounds on fresh state; busy plans stay for the next batch.
+        """Decide about every waiting plan, in rounds; plans that other workers have locked stay for the next batch.
 
-        If it `reads_on` and many outcomes arrived, the next ones are requested before these commits, and decoded while
-        the server writes.
+        With `reads_on`, and if many outcomes arrived, the next outcomes are requested before the commits. The engine
+        decodes them while the server writes.
         """
         router = self.router
         for _ in range(ROUNDS):
@@ -278,7 +278,7 @@ class Engine:
                 return
 
     def _settle_last(self) -> None:
-        """Decide about the waiting plans, and write the counters, too: the next commit may be another worker's."""
+        """Decide about the waiting plans, and also write the counters: this worker may make no further commit."""
         self._settle()
         if self.router.has_news:
             self._settle()
@@ -291,7 +291,7 @@ class Engine:
         attachments.take(store.client, store.partition, store.retention_s, share, self._named, **kept)
 
     def _look_at_repositories(self) -> None:
-        """Process the counters of repositories, which may pause one or let it continue."""
+        """Process the due repositories, such as their breakers; that may pause or resume a repository."""
         if self.keeper and self.keeper.look():
             self.store.hot.scopes = None  # the standing commands have changed
 

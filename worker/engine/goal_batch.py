@@ -102,7 +102,7 @@ def count_calls(counts: Iterable[Mapping[str, int]]) -> list[RedisCommand]:
 
 
 def _source(goal: Goal, goal_id: str) -> str:
-    """Return the source of a goal, by its id: goals of webhooks have a prefix."""
+    """Return how a goal arrived: `retry`, `webhook` (its id has a prefix) or `direct`."""
     if goal.retry_of:
         return "retry"
     return "webhook" if goal_id.startswith(WEBHOOK) else "direct"
@@ -127,7 +127,7 @@ class NewGoal:
 
     @property
     def is_small(self) -> bool:
-        """Whether its plan is made quickly, and without reading another plan."""
+        """Whether the goal is small and continues or retries no plan, so that its plan is made quickly."""
         return self.entry.size <= LARGE and not (self.goal.retry_of or self.goal.from_)
 
     @property
@@ -198,7 +198,10 @@ class GoalBatch:
             yield NewGoal(entry, goal, goal_id, digest, plan_id, partition, given)
 
     def _admit(self, found: Sequence[NewGoal]) -> list[tuple[NewGoal, PlanSeed]]:
-        """Read the context of the goals. Returns those with capacity, each with the seed of its plan."""
+        """Return the small goals of tenants with capacity, each with the seed of its plan.
+
+        Goals with an unreadable context are left out.
+        """
         first = {new.record: new for new in reversed(found)}  # another one of the same id comes after it
         asked = [new for new in found if first[new.record] is new and new.is_small]
         if not asked or not self.admission.memory.takes_goals:
@@ -246,7 +249,10 @@ class GoalBatch:
         return [new for new, _ in ours if new.plan_id in written]
 
     def _prepare(self, admitted: Sequence[tuple[NewGoal, PlanSeed]]) -> list[Changeset | None]:
-        """Decide about each goal in turn; a later goal sees the day budget and the files that earlier ones take."""
+        """Return the changeset of each goal's plan, None if it is not planned here.
+
+        A later goal sees the day budget and the files that earlier goals take.
+        """
         prepared: list[Changeset | None] = []
         left: dict[tuple[int, str], Grant] = {}
         claimed: dict[tuple[int, str], dict[str, tuple[str, str]]] = {}  # file -> its claims, and their mark

@@ -77,7 +77,7 @@ class GoalConsumer:
         return True
 
     def take(self) -> bool:
-        """Process the goals whose turns are next. Returns whether there was one."""
+        """Process some goals whose turns are next. Return whether there were any."""
         try:
             if self._reread:
                 self._reread = False
@@ -100,9 +100,9 @@ class GoalConsumer:
         return taken
 
     def take_pending(self, *, are_left: bool = False) -> None:
-        """Process goals that this worker has read and not finished, or that others have left.
+        """Process the goals that are pending with this worker; with `are_left`, another worker left them.
 
-        They are processed one by one: a goal that waits for long may have been taken over by another worker.
+        They are processed one by one: during a long wait, another worker may take over a goal.
         """
         last = "0"
         while entries := self.inbox.read(count=1, after=last):
@@ -110,10 +110,10 @@ class GoalConsumer:
             self._try(entries[0], is_left=are_left)
 
     def _try(self, entry: StreamEntry, *waiting: StreamEntry, is_left: bool = False) -> None:
-        """Process one goal. An internal error is counted against it; after too many it is dead-lettered as poison.
+        """Process one goal. Count an internal error against the goal; after too many, dead-letter it as poison.
 
-        So is a goal that kills workers: if another worker has left it, a try counts from its start. The goals `waiting`
-        after it are renewed meanwhile.
+        With `is_left`, another worker may have died of this goal, so the try itself counts until it ends. Meanwhile the
+        claims on this goal and on the `waiting` goals are renewed.
         """
         bound = (entry, keys.GOALS_FAILURES, self.max_failures)
         renewed = self.inbox.renewal((entry, *waiting), min(RENEW_S, self.claim_idle_s / 3))
@@ -139,7 +139,10 @@ class GoalConsumer:
             functions.call_each(self.client, self.inbox.count_failure(*bound))
 
     def _is_elsewhere(self) -> bool:
-        """Return whether the lost server is another one than that of the goals. Raises the error of that one."""
+        """Return whether the server that is away is not the one with the goals' stream.
+
+        Raises a connection error if the server of the goals is away.
+        """
         return clients.has_several(self.client) and self.client.exists(keys.GOALS) is not None
 
     def _keep_at(self, entry: StreamEntry) -> None:
@@ -230,7 +233,7 @@ class GoalConsumer:
     def _trace(
         self, traced: ExitStack, entry: StreamEntry, goal: Goal, goal_id: str, plan_id: str, given: str | None
     ) -> None:
-        """Open the spans of a goal: below the given span, or else as a new trace."""
+        """Open the spans of a goal, as children of the span `given`, or in a new trace without it."""
         received = {"messaging.message.id": entry.entry_id.decode(), "messaging.consumer.group.name": keys.GROUP}
         told = tracing.messaging("process", keys.GOALS, received)
         about = {"gen_ai.operation.name": "plan", "gen_ai.agent.name": AGENT, "planner.plan_id": plan_id}
@@ -239,7 +242,7 @@ class GoalConsumer:
         traced.enter_context(tracing.span(f"plan {AGENT}", attributes=about))
 
     def _is_new(self, key: str) -> bool:
-        """Return whether no plan of the goal exists: at most its id, which a gateway assigns at once."""
+        """Return whether the goal has no plan yet; its record may already contain the id of the future plan."""
         known = goal_record.read(self.client, key)
         if known is None or known[1] != GoalVerdict.PENDING:
             return known is None

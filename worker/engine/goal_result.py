@@ -21,8 +21,8 @@ def source_of(goal: Goal, drafter: str) -> str:
 class GoalResult(NamedTuple):
     """The verdict on a goal, and its reason.
 
-    For a plan that has ended, `beside` are the commands that write this into the goal's record. `problem` is the
-    internal error that ended it.
+    If the plan has ended already, the commands in `beside` write that into the goal's record. `problem` is the internal
+    error that ended the plan.
     """
 
     verdict: GoalVerdict

@@ -201,9 +201,9 @@ class PlanCreation:
             return rejected
 
     def prepare(self, plan_seed: PlanSeed, goal: Goal) -> Changeset | None:
-        """Decide about a task that depends on nothing else and needs no drafter.
+        """Return the changeset of a small plan, without reading or writing; None if `create` has to make the plan.
 
-        Returns None if its plan needs more than one commit: `create` handles those.
+        `create` is for all but tasks that need no drafter, no other plan, and only one commit.
         """
         is_same = duplicates.is_settled(goal, plan_seed.policy, plan_seed.claims)
         if goal.kind is not GoalKind.TASK or goal.callback or is_same:
@@ -268,7 +268,7 @@ class PlanCreation:
         return GoalResult(GoalVerdict.PLANNED)
 
     def _with_claims(self, partition: Partition, plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
-        """Return the seed with the claims on the files that a draft's steps may patch."""
+        """Return the seed with the existing claims on the files that the steps of a draft may change."""
         wide = overlaps.claims_folders(goal, overlaps.asked_of(goal, plan_seed.policy))
         files, repo = claimed_by(draft.steps, wide=wide), goal.context.repo
         marks = duplicates.asked_for(goal)
@@ -283,7 +283,7 @@ class PlanCreation:
         return file_claims.decode(functions.call(self.client, *file_claims.read_call(partition, asked)))
 
     def _same(self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal) -> GoalResult | None:
-        """Return the result of a duplicate that is not planned; None of any other goal."""
+        """Return the result for a goal that duplicates another one or adopts a plan; None for any other goal."""
         marks = duplicates.compared(goal)
         claims = self._claims(context.partition, goal, marks) if marks and plan_seed.version == 0 else None
         if refused := duplicates.refuse(goal, plan_seed.policy, claims):
@@ -296,7 +296,10 @@ class PlanCreation:
         return GoalResult(GoalVerdict.NOTHING_TO_DO, why, (about,))
 
     def _setting(self, partition: Partition, goal: Goal, now: int) -> Setting | Rejected:
-        """Return the setting of a goal; templates of tasks need no records of earlier plans."""
+        """Return the setting of a goal with the plan history of its kind, or the rejection of a wrong `callback`.
+
+        Goals of the kind `task` have no plan history.
+        """
         if goal.callback and not self._may_name(goal.callback, goal.tenant):
             message = f"There is no endpoint {goal.callback} of the tenant {goal.tenant}: see planner endpoints list."
             return reject(
@@ -359,11 +362,9 @@ class PlanCreation:
         return question, (*paid, *setting.drafted)
 
     def _write(self, context: PartitionContext, changesets: list[Changeset]) -> str | None:
-        """Write the plan, several commits at a time, because their versions are known.
+        """Write the commits of a new plan, several at a time. Raises Overtaken if another worker has written the plan.
 
-        Raises if another worker was faster.
-
-        Returns the queue without capacity for the first steps of a plan of one commit; nothing is written then.
+        If a queue has no capacity for the first steps of a plan of one commit, writes nothing and returns that queue.
         """
         began_ns = time.time_ns()
         for chunk in batches(changesets, COMMITS_AT_ONCE):
@@ -391,7 +392,7 @@ class PlanCreation:
 
 
 def _unaffordable(limit: int | None, drafted: Sequence[Drafted], question: Consult) -> Drafted | None:
-    """Return an error in place of an answer if the plan's remaining tokens do not pay for the question; else None."""
+    """Return an answer with an error if the plan's tokens do not suffice for a question to the drafter; else None."""
     left = math.inf if limit is None else limit - sum(said.tokens for said in drafted)
     if (wanted := estimate(question.prompt)) <= left:
         return None

@@ -29,7 +29,7 @@ from worker.streams.internal_error import report_failure
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The verdict on a goal (None if it depends on a drafter), its first steps, and notes on unknown parts."""
+    """The plan that a goal would get: verdict (None if a drafter decides), first steps, notes on unknown parts."""
 
     verdict: GoalVerdict | None
     reason: str = ""

@@ -1,4 +1,4 @@
-"""Sorts the messages of a partition by plan, and forwards those of other partitions."""
+"""Sorts the messages of a partition by plan, and forwards messages for plans of other partitions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NewOutcome = tuple[StreamEntry, PlainReport | None]  # with the report where it 
 
 
 class Work(Struct):
-    """The messages for the next decision about one plan: an expired timer, else commands, else reports."""
+    """The waiting messages of one plan. The next decision is about its expired timer, else commands, else reports."""
 
     reports: list[tuple[StreamEntry, Report | PlainReport]] = []
     commands: list[tuple[StreamEntry | None, Command]] = []  # without an entry: our own
@@ -72,7 +72,7 @@ class Work(Struct):
 
     @property
     def plain(self) -> list[PlainReport]:
-        """The reports of the next decision, if all are in the strict form; else an empty list."""
+        """The reports of the next decision if all can be decided the plain way; else an empty list."""
         found = []
         for _, report in self.reports[: self.size]:
             if not isinstance(report, PlainReport):
@@ -84,7 +84,7 @@ class Work(Struct):
 
     @property
     def needs_no_reading(self) -> bool:
-        """Whether a copy of the plan is enough to decide: there are only outcomes, all with leases."""
+        """Whether a hot plan suffices for the decision: the messages are only outcomes, and all name their leases."""
         if self.due or self.commands or self.extra or self.full or self.claims or self.leases or self.is_general:
             return False
         return not any(map(NEEDS_LEASE, map(REPORT, self.reports[: self.size])))
@@ -132,7 +132,7 @@ class Work(Struct):
 
 @dataclass(eq=False, repr=False)
 class Router:
-    """The waiting messages by plan, and the server commands that go with the next commits."""
+    """The waiting messages of each plan, and the commands to send to the server with the next commits."""
 
     inbox: Inbox
     commands: Inbox
@@ -170,18 +170,15 @@ class Router:
         return bool(self.waiting or self.beside)
 
     def question(self) -> Sequence[RedisCommand]:
-        """Return the command that reads new outcomes, if so many arrived last time that more are likely.
-
-        Empty if more than a batch waits: a round decides a limited number of outcomes of each plan, and may read more.
-        """
+        """Return the command that reads more outcomes; empty if few arrived last time, or over a batch waits."""
         if self._came < LEAST_AHEAD or sum([len(work.reports) for work in self.waiting.values()]) > BATCH_ENTRIES:
             return ()
         return (self.inbox.read_command(),)
 
     def decode(self, replies: Sequence[Any]) -> list[NewOutcome]:
-        """Return the outcomes in the reply to `question`, if there is one.
+        """Return the outcomes in the reply to `question`.
 
-        If it was refused, the next reading is, too.
+        An error reply is skipped: the next `read` reports the same error.
         """
         read = [self.inbox.entries_of(reply) for reply in replies if not isinstance(reply, Exception)]
         return [(entry, read_plain_outcome(entry)) for entry in chain.from_iterable(read)]
@@ -215,7 +212,7 @@ class Router:
             after = entries[-1].entry_id.decode()
 
     def let_go(self) -> None:
-        """Drop the waiting messages: they are pending, and read again next. Timers and leftover work stay."""
+        """Drop the waiting messages, so that they are read again as pending entries; timers and leftover work stay."""
         for plan_id, work in [*self.waiting.items()]:
             if work.due:
                 work.reports, work.commands = [], [each for each in work.commands if each[0] is None]
@@ -223,7 +220,7 @@ class Router:
                 del self.waiting[plan_id]
 
     def forget(self) -> None:
-        """Drop everything that was read: it is still pending, and will be read again."""
+        """Drop everything that was read, also timers and counters; the entries are still pending and are read again."""
         self.waiting.clear()
         self.beside.clear()
         self.tally.clear()
@@ -243,7 +240,7 @@ class Router:
                 self.of(found.plan_id).commands.append((entry, found))
 
     def put(self, entries: Sequence[StreamEntry]) -> None:
-        """Add each entry to its plan. Unreadable entries and those of other partitions go elsewhere."""
+        """Add each entry to the work of its plan; forward or dead-letter entries that belong nowhere here."""
         self._put(zip(entries, map(read_plain_outcome, entries), strict=True))
 
     def _put(self, outcomes: Iterable[NewOutcome]) -> None:
@@ -273,10 +270,7 @@ class Router:
         return bool(self.beside or self.tally or self.applied)
 
     def take_beside(self) -> list[RedisCommand]:
-        """Return the server commands for the next commit, and remove them.
-
-        The counters are one of them, for a batch of any size.
-        """
+        """Return the server commands to send with the next commit, and forget them. One of them adds all counters."""
         counts = [*chain.from_iterable((self.tally + self.applied).items())]
         commands, self.beside = self.beside, []
         if counts:
@@ -286,11 +280,11 @@ class Router:
         return commands
 
     def answer_gone(self, plan_id: str, work: Work) -> None:
-        """Answer messages about a plan that does not exist.
+        """Answer the messages about a plan that this partition does not have.
 
-        They write nothing but their verdict. Messages for another partition are forwarded. The plan is looked up here
-        first. After a change of the number of partitions, a plan and the `reply_to` of its specs stay in their
-        partition.
+        If the plan belongs to another partition, the messages are forwarded. Otherwise outcomes get the verdict
+        `unknown`, and commands are dead-lettered. Only a missing plan is forwarded: after a change of the number of
+        partitions, plans stay in their partition.
         """
         del self.waiting[plan_id]
         if work.due:

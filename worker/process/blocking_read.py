@@ -13,7 +13,7 @@ from worker.store.clients import BLOCK_MARGIN_S
 
 
 class BlockingRead:
-    """At most one read at a time; `streams` are those of the current one."""
+    """Sends one read at a time; `streams` are the streams of the current read, empty if there is none."""
 
     def __init__(self, client: Redis, block_ms: int) -> None:
         self._pool = client.connection_pool
@@ -31,7 +31,7 @@ class BlockingRead:
         self._pool.release(self._connection)
 
     def send(self, read: tuple[Any, ...], places: dict[str, Any]) -> None:
-        """Send `read`, such as XREAD with its options, for these streams after these places."""
+        """Send the command `read`, such as XREAD; `places` maps each stream to the id after which to read."""
         self._connection.send_command(*read, "BLOCK", self._block_ms, "STREAMS", *places, *places.values())
         self._sent_at = time.monotonic()
         self.streams = frozenset(places)

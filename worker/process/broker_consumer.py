@@ -13,14 +13,13 @@ LOOKS_S = {"interval_start": 1, "interval_step": 1, "interval_max": 5}  # pauses
 
 
 class QoS(redis.QoS):  # type: ignore[misc]  # Kombu has no types
-    """The unacknowledged wake-ups of Kombu; an ended one frees its place even if the broker could not be informed."""
+    """Kombu's unacknowledged wake-ups: an ended one makes room for the next, even if the broker is away."""
 
     def ack(self, delivery_tag: str) -> None:
-        """Acknowledge an ended wake-up, and free its place for the next one.
+        """Acknowledge an ended wake-up, so that this worker may take the next one. Raises the error of the connection.
 
-        If the broker is away, Kombu keeps the wake-up and Celery goes on. With a prefetch of one, this worker would
-        then take no more wake-ups. The broker delivers the old one again later, which does no harm. Raises the error of
-        the connection.
+        Otherwise Kombu would keep the wake-up while the broker is away. With a prefetch of one, this worker would then
+        take no more wake-ups. The broker delivers the old wake-up again later, without harm.
         """
         try:
             super().ack(delivery_tag)

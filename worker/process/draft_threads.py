@@ -1,4 +1,4 @@
-"""Threads that ask drafters, which takes minutes: no other work of a worker waits for them."""
+"""Threads that ask drafters, which takes minutes; other work of the worker continues meanwhile."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class DraftThreads:
                 log.warning("drafting not begun", extra={"error": str(error)})
 
     def end(self) -> None:
-        """Start nothing more."""
+        """Start no more threads or work."""
         self._ending = True
 
     def stop(self) -> None:
-        """Start nothing more, and wait for the running work."""
+        """Start no more work, and wait until the running work ends."""
         self.end()
         while self._running:
             time.sleep(LOOK_S)

@@ -26,7 +26,10 @@ class Hands:
         self._keys: set[Key] = set()  # queued or in progress
 
     def do(self, key: Key, share: float = 1.0) -> None:
-        """Do the work in `share` of its time, unless it is being done; returns at once."""
+        """Queue the work of a wake-up for the thread of its task, unless it is queued or in progress; return at once.
+
+        `share` is the share of its usual time that the work may take.
+        """
         with self._lock:
             if key in self._keys:
                 return

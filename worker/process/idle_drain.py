@@ -26,7 +26,7 @@ QUIET_S = 0.2  # without outcomes, until counters are written by themselves that
 
 
 class IdleDrain:
-    """Applies outcomes with the engine of this process, which were read as its consumer."""
+    """Applies outcomes that the reader read from one partition, with this process's engine for it."""
 
     def __init__(self, partition: Partition) -> None:
         self.stream = partition.outcomes
@@ -40,14 +40,14 @@ class IdleDrain:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more may be read: the engine has not taken the last entries, which stay with this worker."""
+        """Whether no more may be read, because the engine has not taken the last entries yet."""
         return bool(self._read)
 
     def take(self, found: Sequence[Any], since: object) -> bool:
-        """Apply entries in the form of the server. Returns whether the pool should continue.
+        """Apply entries from Redis's reply. Return whether the load is so high that the pool should continue.
 
-        `since` is the value of `look` before the read was sent: entries that were applied as pending meanwhile are not
-        applied again. Raises the store's refusal; the entries are then applied at the next `finish`.
+        `since` is the value of `look` before the read was sent: so entries that were applied meanwhile are not applied
+        again. Raises the server's errors; the next `finish` then applies the entries.
         """
         began = time.monotonic()
         self._read += [_entry(self.stream, *each) for each in found]
@@ -70,7 +70,7 @@ class IdleDrain:
         self.look, self.due_at, self.has_left = None, 0.0, True
 
     def finish(self) -> None:
-        """Apply the entries that were read, and the engine's leftovers; later if another thread has the engine."""
+        """Apply the read entries and the engine's leftover work; if another thread uses the engine, try again later."""
         is_fresh, self.has_left = bool(self._read), True
         self.due_at = time.monotonic() + RETRY_S
         with reported_as(OUTCOMES.task), engine_soon(self._number) as here:
@@ -85,7 +85,7 @@ class IdleDrain:
 
 
 def count_of(drains: Collection[IdleDrain]) -> int:
-    """Return how many outcomes a read of these partitions asks for of each."""
+    """Return how many outcomes one read may take from each of these partitions."""
     share = max(LEAST_AT_ONCE, READ_AT_ONCE // max(1, len(drains)))
     return min([MOST_AT_ONCE, share, *(drain.count for drain in drains)])
 

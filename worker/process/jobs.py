@@ -23,10 +23,9 @@ TIDY_S = 600.0  # between looks for consumers of workers that are long gone
 
 
 def do(key: Key, share: float = 1.0) -> None:
-    """Do the work of a wake-up in `share` of its time, and record for the poller if some is left.
+    """Do the work of a wake-up in `share` of its usual time. If some is left, record that for poller and reader.
 
-    Some is also left if the store goes away meanwhile: the entries are pending, and no other worker may be woken for
-    them.
+    A connection error counts as work left: entries are pending then, and no other worker may be woken for them.
     """
     try:
         is_left = JOBS[key.task](share, *key.args)
@@ -38,7 +37,7 @@ def do(key: Key, share: float = 1.0) -> None:
 
 
 def take_left(key: Key) -> bool:
-    """Return whether a process of this worker has such work left, and clear that record."""
+    """Return whether this worker has recorded that such work is left, and remove the record."""
     place = _place(key)
     is_left = bool(_left[place])
     if is_left:
@@ -47,7 +46,7 @@ def take_left(key: Key) -> bool:
 
 
 def is_some_left() -> bool:
-    """Return whether a process of this worker has any work left."""
+    """Return whether this worker has recorded that any work is left."""
     return _left.find(b"\1") >= 0
 
 
@@ -56,7 +55,7 @@ def _place(key: Key) -> int:
 
 
 def plan_goals(share: float) -> bool:
-    """Plan goals until none waits, those of dead workers first. Returns whether some may be left.
+    """Plan goals until none waits, first the goals that dead workers left. Return whether some may be left.
 
     Goals that need a drafter are planned in separate threads at the same time.
     """
@@ -96,7 +95,7 @@ def deliver_callbacks(_: float, partition: int) -> bool:
 
 
 def complete_webhooks(share: float) -> bool:
-    """Do the jobs of webhooks, those of dead workers first. Returns whether some may be left."""
+    """Do the jobs of webhooks, first the jobs that dead workers left. Return whether some may be left."""
     here = container()
     here.webhook_jobs.recover(_idle_ms(here))
     return here.webhook_jobs.drain(share)

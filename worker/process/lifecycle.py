@@ -127,7 +127,7 @@ class Ingress(bootsteps.StartStopStep):
 
 
 def _files(settings: Settings, slots: int) -> int:
-    """Return the number of files that a worker process may open; docs/workers.md has the formula."""
+    """Return the number of open files that a worker process needs; docs/workers.md has the formula."""
     parts = settings.partitions if cluster.is_cluster(settings.redis_url) else 0
     return FILES + FILES_OF_A_SLOT * slots + FILES_OF_A_DRAFT * settings.drafts_at_once + FILES_OF_A_PARTITION * parts
 
@@ -142,10 +142,7 @@ def _serve_metrics(settings: Settings, health: Callable[[bool], Sequence[str]]) 
 
 
 def _requests(parent: Any) -> dict[str, Any] | None:
-    """Return the wake-ups that this worker has taken, by id.
-
-    None without the broker, because ends are not reported then.
-    """
+    """Return the wake-ups that this worker has received, by id; None while the broker is away."""
     consumer = getattr(parent, "consumer", None)
     return state.requests if getattr(consumer, "connection", None) else None
 

@@ -25,17 +25,17 @@ from worker.store.owners import FRESH_MS, LEASE_MS, Act
 
 
 class Moves(NamedTuple):
-    """The partitions that a worker may take, and those that it releases."""
+    """The partitions that a worker may take, and the partitions that it has to release."""
 
     take: frozenset[int] = frozenset()
     give: frozenset[int] = frozenset()
 
 
 def share(owners: Mapping[int, str], workers: Collection[str], me: str) -> Moves:
-    """Return the moves of `me`, if the partitions have these `owners`, empty for none.
+    """Return the partitions that the worker `me` takes and releases; `owners` has "" for a free partition. Pure.
 
-    Pure, and the same for every worker with the same data. The workers with the fewest partitions take free ones, and a
-    worker with more than its share releases the rest. A difference of one moves nothing.
+    All workers compute the same result from the same data. The workers with the fewest partitions take free ones. If
+    none is free, a worker with more than its share releases the rest. A difference of one partition changes nothing.
     """
     counts = Counter(dict.fromkeys((*workers, me), 0))
     counts.update(owner for owner in owners.values() if owner in counts)
@@ -58,7 +58,7 @@ JOIN_S = 3.0
 
 
 class Owner(Enum):
-    """The owner of a partition, as far as this worker knows."""
+    """The owner of a partition, as this worker knows it."""
 
     HERE = "this worker"
     ELSEWHERE = "another worker, which is there"
@@ -94,7 +94,7 @@ class Ownership(threading.Thread):
         return self._found if is_fresh else {}
 
     def note_watched(self) -> None:
-        """Record that the reader is alive. If it is not, the partitions go to other workers."""
+        """Record that the reader runs. Without such a record for a while, other workers take the partitions."""
         self._watched = time.monotonic()
 
     @property

@@ -13,7 +13,7 @@ WAIT_S = 10.0  # for an engine of another thread, which releases it after a drai
 
 
 class _Held:
-    """An engine that one thread at a time uses; all engines of a process share clients."""
+    """A partition's engine, which one thread at a time uses."""
 
     def __init__(self, here: Container) -> None:
         self.lock = threading.Lock()
@@ -28,9 +28,9 @@ os.register_at_fork(before=_making.acquire, after_in_parent=_making.release, aft
 
 @contextmanager
 def engine_of(partition: int) -> Iterator[Container]:
-    """Yield the container with the engine of a partition, for this thread alone.
+    """Yield a container with an engine of a partition that no other thread uses.
 
-    If another thread keeps it for too long, the container of this thread is used.
+    If another thread uses the shared engine for longer than WAIT_S, it is a separate one of this thread.
     """
     with engine_soon(partition, WAIT_S) as here:
         yield here or container()
@@ -38,7 +38,7 @@ def engine_of(partition: int) -> Iterator[Container]:
 
 @contextmanager
 def engine_soon(partition: int, wait_s: float = 0.0) -> Iterator[Container | None]:
-    """Yield the same as `engine_of`, or None if another thread has the engine for longer than `wait_s`."""
+    """Yield the container with the partition's shared engine; None if another thread uses it beyond `wait_s`."""
     held = _held(partition)
     if not held.lock.acquire(timeout=wait_s):
         yield None
@@ -50,10 +50,7 @@ def engine_soon(partition: int, wait_s: float = 0.0) -> Iterator[Container | Non
 
 
 def forget_plans(partition: int) -> bool:
-    """Drop the hot plans of a partition that another worker owns now.
-
-    Returns False if another thread has the engine.
-    """
+    """Drop the hot plans of a partition that another worker owns now. Return False if the engine is in use."""
     held = _engines.get((os.getpid(), partition))
     if held is None:
         return True

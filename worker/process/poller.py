@@ -1,8 +1,8 @@
-"""From the streams to Celery: the thread that watches all streams of a worker for new entries, and sends wake-ups.
+"""Watches all streams of a worker for new entries in a thread, and sends wake-ups over Celery.
 
-A wake-up is a Celery task without a message. A lost one costs a delay, a double one costs nothing. While the broker
-accepts none, or this worker does not receive from it, a thread of this process does the work. No worker is woken here
-for a partition of another worker. Outcomes of partitions that this worker owns are read by the reader (reader.py).
+A wake-up is a Celery task without a message. A lost wake-up costs a delay, a double one costs nothing. While the broker
+is away, or this worker receives nothing from it, a thread of this process does the work. A partition that another
+worker owns gets no wake-up from here. The reader (reader.py) reads the outcomes of this worker's own partitions.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Poller(threading.Thread):
         self._ending.set()
 
     def beats(self) -> list[Beat]:
-        """Return the last beat of this thread, and whether it is alive, for each stream without another reader."""
+        """Return a beat of this thread for each stream that it watches; it leaves out streams that the reader reads."""
         is_alive = self.is_alive() or self._ending.is_set()
         return [
             Beat(watch.stream, self._beat, is_alive, self._owner(watch) is not Owner.ELSEWHERE)
@@ -127,7 +127,7 @@ class Poller(threading.Thread):
         return self._ownership.of(watch.partition.number) if watch.is_owned else Owner.NOBODY
 
     def _sort(self) -> None:
-        """Find the streams to watch here, and wake the pool if it has left some work."""
+        """Update the streams to watch, and send a wake-up for each work that the pool has left."""
         if self._beat - self._sorted >= ELSEWHERE_S:
             self._sorted = self._beat
             owners = [self._owner(watch) for watch in self._watches]
@@ -150,7 +150,7 @@ class Poller(threading.Thread):
                     self._wake(watch.work, watch.stuck_s, Owner.HERE)
 
     def _look(self, client: Redis) -> None:
-        """Send wake-ups for the streams with unread entries, unless the work is in progress."""
+        """Send a wake-up for each stream with unread entries, unless its work is in progress."""
         self._refused = {stream: again for stream, again in self._refused.items() if again > self._beat}
         free = [
             watch
@@ -167,7 +167,7 @@ class Poller(threading.Thread):
                 del self._open[watch.stream]
 
     def _wait(self, client: Redis, read: BlockingRead) -> None:
-        """Wait for new entries in idle streams; meanwhile the other streams are examined."""
+        """Wait for new entries in streams without unread ones; other streams are looked at after LOOK_S."""
         quiet = {stream: watch.read_to for stream, watch in self._ours.items() if stream not in self._open}
         if quiet and not read.streams:
             read.send(("XREAD", "COUNT", 1), quiet)
@@ -181,7 +181,7 @@ class Poller(threading.Thread):
             self._hear(read.receive())
 
     def _look_again(self, client: Redis, error: ResponseError) -> None:
-        """Leave out the streams that the server refuses, and look at the others; raises the error if none is."""
+        """Skip the streams that the server refuses. Raise the error if the server refuses none of them."""
         if clients.concerns_server(error) or not self._make_groups(client, list(self._ours)):
             raise error
         for watch in self._ours.values():
@@ -189,7 +189,7 @@ class Poller(threading.Thread):
         self._open = dict(self._ours)
 
     def _make_groups(self, client: Redis, streams: Sequence[str]) -> bool:
-        """Make the groups that are missing; returns whether a stream is refused, which is left out for REFUSED_S."""
+        """Create the groups that are missing. Return whether a stream is refused; it is skipped for REFUSED_S."""
         refused = make_groups(client, streams)
         self._refused |= dict.fromkeys(refused, time.monotonic() + REFUSED_S)
         return bool(refused)
@@ -204,7 +204,7 @@ class Poller(threading.Thread):
                 self._wake(watch.work, watch.stuck_s, self._owner(watch))
 
     def _tick(self, client: Redis) -> None:
-        """Wake the upkeep when a clock has run out, and from time to time for entries of dead workers."""
+        """Send wake-ups for upkeep if a clock has expired, and every SWEEP_S for entries of dead workers."""
         now = self._beat
         if now - self._ticked < BLOCK_MS / 1000:
             return
@@ -224,7 +224,10 @@ class Poller(threading.Thread):
                 self._wake(watch.upkeep, watch.stuck_s, owner)
 
     def _left_behind(self, client: Redis, ours: Sequence[tuple[Watch, Owner]]) -> list[tuple[Watch, Owner]]:
-        """Return the partitions to sweep without a clock: those of callbacks never, quiet ones seldom."""
+        """Return the watches whose partitions need a sweep although no clock has expired.
+
+        Own partitions where nothing happened are among them only from time to time, partitions of callbacks never.
+        """
         mine = {watch.partition.number: watch.partition for watch, owner in ours if owner is Owner.HERE}
         wanted = set(looks.look_over(client, list(mine.values()), self._idle_ms))
         old = sorted((self._whole.get(number, 0.0), number) for number in mine)
@@ -238,9 +241,9 @@ class Poller(threading.Thread):
         ]
 
     def _is_busy(self, key: Key, stuck_s: float, owner: Owner) -> bool:
-        """Return whether the work is in progress.
+        """Return whether the work is in progress, so that it needs no wake-up.
 
-        If it waits for long in an own partition, a thread here does it, too.
+        If the work of an own partition has waited too long for the pool, a thread of this process also does it.
         """
         if self._hands.are_at(key):
             return True
@@ -257,7 +260,7 @@ class Poller(threading.Thread):
         return True
 
     def _wake(self, key: Key, stuck_s: float, owner: Owner) -> None:
-        """Start the work in the pool, or here if the broker accepts no wake-up or is not heard."""
+        """Start the work in the pool. If this worker cannot use the broker, start it in a thread of this process."""
         state = self._wakeups.state(key, stuck_s)
         if state is WakeupState.FREE and self._wakeups.send(key, is_own=owner is Owner.HERE):
             return

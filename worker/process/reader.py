@@ -41,7 +41,7 @@ STEADY_S = 5.0  # after this time an error counts as the first
 
 
 class Seat:
-    """A partition in the view of the reader."""
+    """The reader's state for one partition."""
 
     def __init__(self, partition: Partition) -> None:
         self.number = partition.number
@@ -54,7 +54,7 @@ class Seat:
         self.is_refused = False  # whether the server refused to read its stream
 
     def fail(self) -> None:
-        """Count a failure, and have it wait for longer after each."""
+        """Count a failure; the partition then waits, longer after each failure in a row."""
         self.again = time.monotonic() + pause(self.failures)
         self.failures += 1
 
@@ -137,7 +137,7 @@ class Reader(threading.Thread):
             self._seats[stream].drain.lose_reply()
 
     def _round(self, client: Redis, read: BlockingRead) -> None:
-        """Process each partition once, and wait for new entries of those that belong to this thread."""
+        """Process each own partition once, and wait for new entries of the partitions that are not the pool's."""
         self._note_beat()
         ours = self._own()
         busy = self._wakeups.under_way(OUTCOMES.task) | self._hands.keys(OUTCOMES.task)
@@ -166,7 +166,10 @@ class Reader(threading.Thread):
         self._ownership.note_watched()
 
     def _own(self) -> dict[str, Seat]:
-        """Return the partitions that this worker owns. For others, only entries that were read already are applied."""
+        """Return the partitions that this worker owns, by stream.
+
+        Entries that were read earlier from other partitions are still applied, and their hot plans are dropped.
+        """
         owners, ours, is_left = self._ownership.all(), dict[str, Seat](), jobs.is_some_left()
         for stream, seat in self._seats.items():
             owner = owners.get(seat.number, Owner.NOBODY)
@@ -183,9 +186,9 @@ class Reader(threading.Thread):
         return ours
 
     def _is_idle(self, client: Redis, seat: Seat) -> bool:
-        """Return whether the pool leaves a partition to this thread.
+        """Return whether this thread may process a partition, because the pool has no work for it.
 
-        After a drain of the pool with new entries, the pool continues: it has the hot plans.
+        If the pool has just finished and new entries are there, the pool continues: it has the hot plans.
         """
         if seat.failures and self._beat < seat.again:
             return False
@@ -203,7 +206,7 @@ class Reader(threading.Thread):
         return True
 
     def _finish(self, seats: Mapping[str, Seat]) -> bool:
-        """Run engines that are due, a few at a time. Returns whether more are due soon."""
+        """Apply the leftover work of engines that are due, a few at a time. Return whether more are due soon."""
         now = time.monotonic()
         due = sorted((seat for seat in seats.values() if seat.drain.due_at <= now), key=attrgetter("drain.due_at"))
         for seat in due[:FIRST_LOOKS]:
@@ -226,9 +229,9 @@ class Reader(threading.Thread):
             raise
 
     def _try(self, seat: Seat, work: Any) -> bool:
-        """Do `work` for a partition. An error that no other partition gets makes only this one wait.
+        """Do `work` for a partition. After an error that concerns only this partition, the partition waits for a while.
 
-        Raises the errors of a server that serves no partition.
+        Raises errors that concern all partitions of a server.
         """
         self._note_beat()
         try:
@@ -254,7 +257,7 @@ class Reader(threading.Thread):
         return ("XREADGROUP", "GROUP", GROUP, consumer(), "COUNT", count_of([seat.drain for seat in seats.values()]))
 
     def _ask(self, client: Redis, seats: Mapping[str, Seat]) -> list[Any]:
-        """Read the entries of these partitions without waiting."""
+        """Return the new entries of these partitions, without waiting for any."""
         try:
             found = functions.call(client, *self._command(seats), "STREAMS", *seats, *(">" for _ in seats))
         except ResponseError as error:
@@ -271,14 +274,14 @@ class Reader(threading.Thread):
             return self._mend(client, error)
 
     def _mend(self, client: Redis, error: ResponseError) -> list[Any]:
-        """Make the groups that are missing; raises the error if no stream is the reason."""
+        """Create the groups that are missing, and return no entries. Raise the error if that is not its cause."""
         is_refused = self._make_groups(client, list(self._seats))
         if clients.concerns_server(error) or not (is_refused or "NOGROUP" in str(error)):
             raise error
         return []
 
     def _make_groups(self, client: Redis, streams: Sequence[str]) -> bool:
-        """Make the groups that are missing; returns whether a stream is refused, whose partition waits then."""
+        """Create the groups that are missing. Return whether a stream is refused; its partition then waits."""
         refused = make_groups(client, streams)
         for stream in streams:
             seat = self._seats[stream]

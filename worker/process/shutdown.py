@@ -21,12 +21,12 @@ STUCK = 70  # exit code of a worker that lived and consumed nothing (EX_SOFTWARE
 
 
 def within(seconds: float, code: int, settings: Settings) -> None:
-    """End this process after so long, if it has not ended by itself."""
+    """End this process with the exit code `code` after `seconds`, if it still runs then. Return at once."""
     threading.Thread(target=_end, args=(seconds, code, settings), name="ending", daemon=True).start()
 
 
 def tidy_up(settings: Settings, children: tuple[int, ...] = ()) -> None:
-    """Release the claims that are left, and remove this worker's status file."""
+    """Release the claims that this process and its children still have, and remove this worker's status file."""
     release.release_claims(settings, [os.getpid(), *children])
     status.remove(settings)
 

@@ -38,7 +38,7 @@ class Solo:
         self._keys: set[Key] = set()  # queued or in progress
 
     def is_busy(self, key: Key) -> bool | None:
-        """Return whether `key` is queued or in progress here; None if it is left to the broker."""
+        """Return whether `key` is queued or in progress here; None if wake-ups go to the broker."""
         with self._lock:
             if key in self._keys:
                 return True
@@ -50,7 +50,7 @@ class Solo:
             return set(self._keys)
 
     def take(self, key: Key) -> bool:
-        """Queue a wake-up, unless it is queued already. Returns False if it is left to the broker."""
+        """Queue a wake-up unless it is queued already. Return False if it has to go to the broker."""
         with self._lock:
             if self._wakeups is None or key.task in SLOW:
                 return False
@@ -60,10 +60,10 @@ class Solo:
             return True
 
     def plan(self, do: Do, key: Key, share: float) -> None:
-        """Do the work of `key` in the second thread, and here the wake-ups that arrive meanwhile.
+        """Do the work of `key` in the second thread; meanwhile this thread does the wake-ups that arrive.
 
-        Raises the errors of that work. A worker that is being stopped starts nothing more, and ends after the current
-        goal.
+        Raises the errors of the work. When the worker is being stopped, nothing new starts, and it ends after the
+        current goal.
         """
         wakeups: SimpleQueue[Key | None] = SimpleQueue()
         with self._lock:

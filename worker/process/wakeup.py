@@ -32,7 +32,7 @@ Requests = Callable[[], Mapping[str, Any] | None]  # the wake-ups in hand by id;
 class Wakeups:
     """Sends the wake-ups of a process over one connection.
 
-    Those of partitions that this worker owns go to the queue `own`, which no other worker consumes.
+    Wake-ups for a partition that this worker owns go to the queue `own`, which only this worker consumes.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Wakeups:
         return mine | {key for key in self._ledger.sent() | self._solo.keys() if key.task == task}
 
     def is_begun(self, key: Key) -> bool:
-        """Return whether the pool of this worker does the work of `key` now, or in a moment."""
+        """Return whether this worker's pool does the work of `key` now, or is about to."""
         requests = tuple((self._requests() or {}).values())
         mine = (each for each in requests if each.name == key.task and tuple(each.args) == key.args)
         return bool(self._solo.is_busy(key)) or any(each.worker_pid for each in mine)
@@ -123,11 +123,11 @@ class Wakeups:
 
 
 def own_queue(app: Any, token: str) -> Queue:
-    """Return the queue of this worker alone, and consume it in addition to the configured ones.
+    """Add the queue that only this worker consumes to the queues that it consumes, and return it.
 
-    It is like Celery's `worker_direct`, but with a unique name that access rules of brokers allow. It has no binding,
-    which would remain afterwards: Celery sends to the queue by its name. Nothing is acknowledged, because the wake-ups
-    were for this worker only.
+    It is like Celery's `worker_direct`, with a unique name that access rules of brokers allow. It has no binding, which
+    would outlive the worker; Celery sends to the queue by its name. Nothing is acknowledged, because no other worker
+    needs the wake-ups.
     """
     queue = app.amqp.queues.select_add(Queue(f"planner.worker.{token}", no_ack=True, expires=FORGOTTEN_S))
     queue.exchange = Exchange("")

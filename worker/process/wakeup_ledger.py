@@ -17,7 +17,7 @@ DEAF_S = 2.0  # maximum wait for a wake-up while this worker hears nothing from 
 
 
 class Key(NamedTuple):
-    """The work of a wake-up: a task and its arguments. In a task of a partition, `args` has its number."""
+    """The work of a wake-up: a task and its arguments, such as the number of a partition."""
 
     task: str
     args: tuple[int, ...] = ()
@@ -60,9 +60,9 @@ class _Sent:
 class Ledger:
     """Records the wake-ups that a process sent; the process does `slots` tasks at a time.
 
-    While every slot is busy, a wake-up may wait in the broker for any time. Queues are first in, first out. So a
-    wake-up has gone if a later one of its queue was received, or if a slot was free and it did not arrive. A worker
-    takes from its queues in turn. So a wake-up has also gone if many of other queues arrived, and none of its queue.
+    While all slots are busy, a wake-up may wait in the broker for any time. It counts as lost in three cases. A later
+    one of the same queue was received: queues are first in, first out. Or a slot was free and it did not arrive. Or
+    many wake-ups of other queues arrived and none of this queue: a worker takes from its queues in turn.
     """
 
     def __init__(self, slots: int) -> None:
@@ -78,12 +78,10 @@ class Ledger:
         self._unable = 0.0  # when this worker was last seen unable to take a wake-up: every slot busy, or deaf
 
     def send(self, key: Key, wakeup: str, now: float, queue: str = "") -> float | None:
-        """Record a wake-up to `queue`, by default that of its task.
+        """Record a wake-up to `queue` (default: its task's queue). Return the share of its time that its work may take.
 
-        Returns the share of its time that a drain may take.
-
-        With that share, all work in progress has its turn within the time of one whole drain, because workers take from
-        their queues in turn. Returns None if another thread has sent one for the same work meanwhile.
+        With these shares, each waiting work has its turn within the time of one whole drain. Returns None if another
+        thread has sent a wake-up for the same work meanwhile.
         """
         with self._lock:
             if key in self._sent:
@@ -135,7 +133,7 @@ class Ledger:
             return WakeupState.FREE
 
     def _is_in_hand(self, key: Key, requests: Mapping[str, Request], now: float, stuck_s: float) -> bool:
-        """Return whether the work is in progress here, by any wake-up; not if it has run for `stuck_s`."""
+        """Return whether this worker does the work; not if all of that has run for at least `stuck_s` seconds."""
         known = self._taken.get(key, {})
         ids = [each.id for each in tuple(requests.values()) if each.name == key.task and tuple(each.args) == key.args]
         self._taken[key] = {each: known.get(each, now) for each in ids}

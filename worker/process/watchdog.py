@@ -36,10 +36,10 @@ RENEWED = (keys.GOALS, keys.WEBHOOK_JOBS)  # streams whose entries are renewed d
 
 
 class Beat(NamedTuple):
-    """The thread that watches a stream, in the view of the watchdog.
+    """A sign of life of the thread that watches a stream.
 
-    `at` is monotonic, in seconds, 0 before the first beat. `begins` is False for a partition of another worker, which
-    then begins its entries.
+    `at` is the monotonic time in seconds, 0 before the first one. `begins` is False if another worker owns the
+    partition and so processes its entries.
     """
 
     stream: str
@@ -67,7 +67,7 @@ class Sight(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A thing that does not move: `reason` describes it, and `value` would differ if it had moved."""
+    """A thing that makes no progress: `reason` describes it, and its `value` changes with any progress."""
 
     reason: str
     value: Hashable
@@ -92,7 +92,7 @@ class Judge:
         return next((each.reason for each, since in self._since.items() if now - since >= limit + each.extra_s), "")
 
     def _standing(self, sight: Sight, beats: Sequence[Beat], pool: WorkerPool) -> Iterator[Standing]:
-        """Yield each thing that should move by itself, in any case; not those that may take their time."""
+        """Yield each thing that makes no progress, unless a sign of work explains that."""
         for stream, beat, *_ in beats:
             if stream not in sight.at_work:
                 yield Standing(f"the watch of {stream} hangs", beat)
@@ -110,9 +110,9 @@ class Judge:
 
 
 class Watchdog(threading.Thread):
-    """The thread that checks, and calls `terminate` once with the reason.
+    """The thread that checks the worker every second, and calls `terminate` once with a reason if the worker is stuck.
 
-    It calls `beats`, `pool` and `owned` (the partitions that this worker owns) at every look.
+    At each look it calls `beats`, `pool` and `owned`, which returns the partitions that this worker owns.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Watchdog(threading.Thread):
         self._status: Status | None = None
 
     def troubles(self, is_ready: bool) -> Sequence[str]:
-        """Return the obstacles to the worker's work; unless `is_ready`, only whether it checks itself."""
+        """Return the reasons why the worker cannot work; unless `is_ready`, only if the watchdog does not run."""
         now, status = time.time(), self._status
         if status is None or not status.lives(now):
             return ("the worker does not look at itself",)
@@ -182,9 +182,9 @@ class Watchdog(threading.Thread):
         return None
 
     def _disagreement(self, beats: Sequence[Beat]) -> str:
-        """Return why this worker may not continue with its server, which was emptied or replaced meanwhile.
+        """Return why this worker must not continue with its server: the server's data were emptied or replaced.
 
-        Empty if it may.
+        Returns an empty text if it may continue, or if the server does not answer.
         """
         try:
             if self._client and beats:  # else it is only starting, which compares them, too
@@ -238,14 +238,17 @@ class Watchdog(threading.Thread):
 
 
 def _at_work(consumers: Mapping[str, Any], lock: Any, ours: tuple[bytes, ...]) -> frozenset[str]:
-    """Return the streams with an entry that one of us renews; that of commands if any worker obeys them."""
+    """Return the streams, and their tasks, with an entry whose claim a process of this worker renews.
+
+    The stream of bulk commands is one of them if any worker obeys them.
+    """
     found = [stream for stream, answer in consumers.items() if has_in_hand(answer, ours)]
     found += [keys.COMMANDS] if lock == 1 else []
     return frozenset(name for stream in found for name in (stream, SLOW[stream]))
 
 
 def has_in_hand(consumers: Any, ours: tuple[bytes, ...]) -> bool:
-    """Return whether one of our `consumers` renews an entry; a consumer that asks a drafter does not count."""
+    """Return whether a consumer with a prefix of `ours` renews an entry; consumers that ask a drafter do not count."""
     if not isinstance(consumers, list):  # there is no such stream yet
         return False
     fresh = [one["name"] for one in consumers if one["pending"] and one["idle"] < 2000 * RENEW_S]

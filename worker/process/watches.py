@@ -17,10 +17,10 @@ WAKEUP_STUCK_S = 10.0  # a task of a partition ends after DRAIN_S and a batch; o
 
 @dataclass(eq=False, slots=True)
 class Watch:
-    """A stream: unread entries require `work`; its clocks and entries of dead workers require `upkeep`.
+    """A stream to watch: unread entries require `work`; expired clocks and entries of dead workers require `upkeep`.
 
-    A wake-up that has run for `stuck_s` no longer delays the next one. With `is_owned` the work is for the owner of the
-    partition; with `is_read` the owner reads it itself.
+    A wake-up that has run for `stuck_s` seconds no longer delays the next one. With `is_owned`, only the partition's
+    owner does the work; with `is_read`, its reader reads the stream.
     """
 
     stream: str

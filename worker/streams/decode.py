@@ -85,10 +85,10 @@ def read_outcome(entry: StreamEntry) -> tuple[str, Report] | Problem:
 
 
 def _outcome(data: bytes) -> tuple[Outcome, int, bytes]:
-    """Return an outcome, the number of its unknown fields, and the bytes to store.
+    """Return an outcome, the number of its unknown fields, and the bytes to store, which are usually `data`.
 
-    Those are `data`, unless a number in it is larger than a double: not every JSON reader accepts it. Numbers in known
-    fields are checked when they are read, others only if there are any. Raises ValidationError or DecodeError.
+    If a number in `data` is larger than a double, it is replaced: not every JSON reader accepts such a number. Raises
+    ValidationError or DecodeError.
     """
     try:
         outcome = Outcome.model_validate_json(data)
@@ -107,7 +107,7 @@ def _outcome(data: bytes) -> tuple[Outcome, int, bytes]:
 
 
 def _bounded(data: bytes) -> bytes | None:
-    """Return an outcome again if it has numbers larger than a double; None if it has none. Raises DecodeError."""
+    """Return the JSON of an outcome with its too large numbers replaced; None if it has none. Raises DecodeError."""
     try:
         codec.loads(data)
     except codec.DecodeError:
@@ -147,9 +147,9 @@ def read_goal(entry: StreamEntry, max_bytes: int, *, strict: bool = False) -> tu
 
 
 def _read_strictly(data: bytes, body: Any) -> Goal | Problem:
-    """Return a goal, or the problem of its type errors and of errors in the inputs of kinds by the lax rules.
+    """Return a goal, or the problem with its wrong types. The input of a kind is read by the lax rules.
 
-    5.0 is an integer. Raises ValidationError for an error that the lax rules alone find.
+    5.0 counts as an integer. Raises ValidationError if only the lax rules find an error.
     """
     try:
         return Goal.model_validate_json(data, strict=True)
@@ -171,7 +171,7 @@ def _read_strictly(data: bytes, body: Any) -> Goal | Problem:
 
 
 def _of_kind(detail: ErrorDetails) -> bool:
-    """Return whether an error is in the input of a kind."""
+    """Return whether an error is in a goal's field for the input of its kind, such as `campaign`."""
     return bool(detail["loc"]) and detail["loc"][0] in set(GoalKind)
 
 
@@ -243,7 +243,7 @@ def _unfit(details: list[ErrorDetails]) -> Problem:
 
 
 def _not_encodable(error: codec.EncodeError) -> Problem:
-    """Return the problem of a message that is nested too deeply, or has too large numbers, to be stored."""
+    """Return the problem of a message that cannot be stored: too deeply nested, or with too large numbers."""
     return Problem.of("invalid_json", f"Cannot be kept: {error}.")
 
 

@@ -1,8 +1,8 @@
-"""The stream of goals with turns for tenants: a flood of one does not delay the others.
+"""Gives tenants turns at the stream of goals, so that one tenant's many goals do not delay the others.
 
-Start-time fair queueing: a tenant of weight 2 has two turns for each turn of a tenant of weight 1. Waiting entries stay
-in the stream, pending with the consumer WAITING. So nothing is lost with a worker, and versions without turns take them
-over after a while. Goals that need a drafter have separate turns, so that other goals do not wait for them.
+This is start-time fair queueing: a tenant of weight 2 has two turns for each turn of a tenant of weight 1. Waiting
+entries stay in the stream, pending with the consumer WAITING. So a dead worker loses nothing, and older versions take
+them over after a while. Goals that need a drafter have separate turns, so that they delay no other goals.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class FairInbox(Inbox):
     turns: ClassVar[str] = GOALS_TURNS
 
     def take(self, most: int = 1, size: int = 1) -> list[StreamEntry]:
-        """Return the entries whose turns are next: at most `most`, and no more once they have `size` bytes.
+        """Return the entries whose turns are next: at most `most`, and no further one after `size` bytes.
 
-        Empty if none waits. New entries are read first, for up to READ_S, because it may be another tenant's turn. If
-        they are few, all are returned without waiting.
+        New entries are read first, for up to READ_S: the next turn may be another tenant's. If there are few, all are
+        returned at once.
         """
         end = time.monotonic() + READ_S
         entries = self.read(READ_ENTRIES)
@@ -77,7 +77,7 @@ class DraftInbox(FairInbox):
     turns: ClassVar[str] = GOALS_DRAFTS
 
     def take(self, *_: int) -> list[StreamEntry]:
-        """Return the single entry whose turn it is: a drafter takes minutes."""
+        """Return the entry whose turn is next, at most one: asking a drafter takes minutes."""
         return self.take_turns(1, 1)
 
 

@@ -95,7 +95,7 @@ class Inbox:
         return ("XREADGROUP", "GROUP", GROUP, self.consumer, "COUNT", wanted, *block, "STREAMS", self.stream, after)
 
     def entries_of(self, reply: Any) -> list[StreamEntry]:
-        """Return the entries in the server's reply, and adapt the size of the next batch to theirs."""
+        """Return the entries in a reply, and set the number of entries in the next batch by their size."""
         entries, total = [], 0
         for entry_id, flat in reply[0][1] if reply else ():
             if flat and len(flat) == 2:  # as nearly always
@@ -154,7 +154,7 @@ class Inbox:
 
     @contextmanager
     def renewal(self, entries: Sequence[StreamEntry], every_s: float) -> Iterator[None]:
-        """Keep `entries` of this stream ours during the work on the first, which may take minutes."""
+        """Renew this consumer's claim on `entries` until the block ends, so that no other worker takes them over."""
         done = threading.Event()
         ids: Any = [entry.entry_id for entry in entries]
 
@@ -234,7 +234,7 @@ class Inbox:
         functions.call_each(self.client, self.drop((entry,)))
 
     def give_away(self, entries: Iterable[StreamEntry], consumer: str) -> list[RedisCommand]:
-        """Return the commands that leave `entries` pending with another consumer, each in its own stream."""
+        """Return the commands that make `entries` pending with the consumer `consumer`, each in its own stream."""
         ids = _by_stream(entries)
         return [("XCLAIM", stream, GROUP, consumer, 0, *those, "JUSTID") for stream, those in ids.items()]
 
@@ -272,7 +272,7 @@ def short(problem: Problem) -> Problem:
 
 
 def _beside(entry: StreamEntry) -> dict[bytes, bytes]:
-    """Return the further fields of an entry, within the limits of the dead stream."""
+    """Return the fields of an entry without its message, truncated to the limits of the dead stream."""
     kept: dict[bytes, bytes] = {}
     left = DEAD_FIELDS_BYTES
     for name, value in entry.fields.items():

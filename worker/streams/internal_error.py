@@ -26,7 +26,7 @@ SENTENCE = (
 
 
 def is_passing(error: Exception) -> bool:
-    """Return whether planning the same goal again may succeed without a change of the planner."""
+    """Return whether the error may pass by itself, so that the same goal may succeed later."""
     return isinstance(error, PASSING) and not isinstance(error, DataError)
 
 
@@ -42,7 +42,7 @@ def report_failure(error: Exception, entry: str = "", goal_id: str = "", plan_id
 
 
 def problem_of(halt: Mapping[str, Any] | None) -> Problem | None:
-    """Read the problem of a plan that a defect ended, from its `halt`; None for any other plan."""
+    """Return the problem of a plan that a defect of the planner ended, from its `halt`; None for any other plan."""
     if halt is None or halt["reason"] != "internal_error":
         return None
     return _problem(FieldError.model_validate(halt["evidence"]["errors"][0]))

@@ -82,7 +82,7 @@ def _streams(partitions: int) -> list[str]:
 
 
 def _release(client: Redis, stream: str, prefix: str) -> None:
-    """Make the entries of consumers with this prefix look long abandoned, so that a sweep takes them over."""
+    """Make the entries of the consumers with this prefix look old, so that the next sweep takes them over."""
     try:
         consumers: Any = client.xinfo_consumers(stream, GROUP)
     except ResponseError:  # no such stream or group
