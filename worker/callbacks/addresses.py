@@ -66,7 +66,7 @@ def parse_url(text: str) -> URL:
 
 
 def literal(host: str) -> Address | None:
-    """Return a host that is an address in its usual form; None for a name."""
+    """Return the IP address that a host is, or None if the host is a DNS name."""
     try:
         return ip_address(host.strip("[]"))
     except ValueError:
@@ -74,7 +74,7 @@ def literal(host: str) -> Address | None:
 
 
 def is_named(address: Address, allowed: Iterable[Network]) -> bool:
-    """Return whether the operator has allowed this address, or the IPv4 address that is embedded in it."""
+    """Return whether the operator allows this address, or an IPv4 address that is embedded in it."""
     forms = {address, *_embedded(address)}
     return any(form.version == network.version and form in network for network in allowed for form in forms)
 
@@ -94,7 +94,7 @@ def is_public(address: Address) -> bool:
 def may_call(address: Address, allowed: Iterable[Network], scheme: str) -> bool:
     """Return whether a callback may go to this address.
 
-    Without TLS only if the operator allows the address explicitly.
+    An address that is not public, or a URL without TLS, requires that the operator allows the address.
     """
     return is_named(address, allowed) or (scheme == "https" and is_public(address))
 

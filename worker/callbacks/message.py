@@ -35,7 +35,7 @@ SECRET_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The stored subject of a delivery: an event of a plan, with its time in ms."""
+    """The subject of a callback delivery: an event of a plan, with its time in ms."""
 
     type: str
     plan_id: str
@@ -57,7 +57,7 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A request: always a POST."""
+    """A POST request: URL, headers and body."""
 
     url: str
     headers: dict[str, str]
@@ -83,7 +83,10 @@ def write(
 
 
 def obstacle(endpoint: Endpoint, about: About, state: str | None) -> str:
-    """Return why this need not be sent; empty if it must be. `state` is the plan's current one, None if it is gone."""
+    """Return the reason why a delivery is not needed; an empty text if it must be sent.
+
+    `state` is the current state of the plan, None if the plan does not exist any more.
+    """
     if endpoint.kind == "webhook":
         return ""
     if about.type not in STATUSES:

@@ -32,7 +32,7 @@ ATTEMPTS_KEPT = 20
 
 
 class Delivery(NamedTuple):
-    """A delivery in progress, or as it is shown; `id` is the `webhook-id` of each of its tries."""
+    """A delivery of a callback: id (the header `webhook-id` of each try), subject, number and results of its tries."""
 
     id: str
     about: About
@@ -51,7 +51,7 @@ class Queue:
     partition: Partition
 
     def fan_out(self) -> int:
-        """Create the deliveries of the entries in the outbox, for FAN_OUT_S. Returns the number of entries."""
+        """Create the deliveries for entries in the outbox, for at most FAN_OUT_S. Return the number of entries."""
         done, end = 0, time.monotonic() + FAN_OUT_S
         while time.monotonic() < end and (page := self._entries()):
             known = read_all(self.client)  # after the page: so each entry reaches all endpoints that are older
@@ -67,7 +67,10 @@ class Queue:
         return [name.decode() for name in found]
 
     def lease(self, endpoint_id: str) -> Delivery | None:
-        """Lease the delivery that is due first. Without a `note` in LEASE_S another worker takes it over."""
+        """Lease an endpoint's delivery that is due first; None if none is due.
+
+        If `note` does not record a result within LEASE_S, another worker may take the delivery over.
+        """
         reply: Any = self._call(functions.LEASE_CALLBACK, endpoint_id, int(LEASE_S * 1000))
         if reply is None:
             return None
@@ -86,7 +89,7 @@ class Queue:
             pass
 
     def send_again(self, endpoint_id: str, ids: Sequence[str]) -> int:
-        """Make deliveries due at once. Returns their number, without those in progress."""
+        """Make these deliveries due now. Return how many are; deliveries in progress are unchanged."""
         return int(self._call(functions.CALL_AGAIN, endpoint_id, KEPT_S, *ids)) if ids else 0
 
     def newest(self, endpoint_id: str, count: int) -> list[Delivery]:
@@ -132,7 +135,7 @@ class Queue:
         return list(found)
 
     def _made_of(self, entry: bytes, fields: dict[bytes, bytes], endpoints: Mapping[str, Endpoint]) -> list[Any]:
-        """Return the deliveries of an entry as arguments of fan_out: one for each endpoint that receives it."""
+        """Return the arguments of fan_out for an outbox entry: a delivery for each endpoint that receives the event."""
         try:
             event, plan_id, at, state, callback = (
                 fields[name].decode() for name in (b"type", b"plan", b"at", b"state", b"callback")

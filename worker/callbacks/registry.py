@@ -29,7 +29,7 @@ class WrongEndpoint(PlannerError):
 
 
 class Wanted(NamedTuple):
-    """An operator's description of a new endpoint; `token` is for a forge."""
+    """An operator's description of a new endpoint; `token` is only for a forge."""
 
     url: str
     kind: EndpointKind = "webhook"

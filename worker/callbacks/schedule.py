@@ -29,7 +29,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """The consequence: the final state, or the seconds until the next try; and whether the endpoint is now disabled."""
+    """The consequence of a try: a final state or the seconds to the next try, and whether to disable the endpoint."""
 
     ended: str = ""
     wait_s: float = 0.0

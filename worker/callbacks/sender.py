@@ -99,7 +99,7 @@ class Sender:
             kind("callback interrupted", extra={"endpoint": place[1], "error": f"{type(error).__name__}: {error}"})
 
     async def _work(self, queue: Queue, endpoint_id: str) -> None:
-        """Make the due tries one after the other; while more are due, further tasks help."""
+        """Make the due tries of an endpoint one by one; each try first starts another task, up to PARALLEL."""
         while not self._ending:
             endpoint, taken = await self._in_store(self._take, queue, endpoint_id)
             if taken is None:
@@ -157,7 +157,7 @@ class Sender:
             log.warning("endpoint disabled", extra={"endpoint": endpoint.id, "status": answer.status})
 
     async def _in_store(self, act: Any, *args: Any) -> Any:
-        """Run a call that waits for Redis outside of the event loop."""
+        """Run a blocking call to Redis in a thread, so that the event loop can continue. Return its result."""
         return await self._loop.run_in_executor(self._store, partial(act, *args))
 
 

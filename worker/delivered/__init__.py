@@ -1,1 +1,1 @@
-"""Delivered changes at their forge: read as it shows them, answered, and followed until they are merged."""
+"""Follows delivered changes at their forge until they are merged or closed, and answers reviews and failed checks."""

@@ -50,7 +50,7 @@ class GitHub:
         return self.forge.project(self.repo)
 
     def read(self, change: DeliveredChange) -> SeenChange | None:
-        """Return the change as the forge shows it; None where the branch has no pull request."""
+        """Return the change as the forge shows it; None if its branch has no pull request."""
         owner = self.repo.partition("/")[0]
         asked = urlencode({"head": f"{owner}:{change.branch}", "state": "all", "per_page": 10})
         listed = [each for each in dicts(self.forge.json(f"{self._base}/pulls?{asked}")) if _is_own(each)]
@@ -78,7 +78,7 @@ class GitHub:
         )
 
     def failure(self, seen: SeenChange) -> Failure:
-        """Return the details of red checks."""
+        """Return the names, failing tests and logs of the failed checks."""
         failed = [run for run in self._runs(seen.head) if run.get("conclusion") in RED]
         suites = list(dict.fromkeys(at(run, "check_suite.id") for run in failed if at(run, "check_suite.id")))
         context: dict[str, Any] = {}
@@ -94,7 +94,7 @@ class GitHub:
         return Failure(tuple(names), tuple(context.get("failing_tests", ())), whole, tuple(map(str, suites)))
 
     def stale(self, seen: SeenChange) -> Stale:
-        """Return how an open change relates to its target; NO while the forge does not know yet."""
+        """Return whether an open change conflicts with its target branch or is behind it; NO if that is unknown."""
         if at(self.forge.json(f"{self._base}/pulls/{seen.number}"), "mergeable") is False:
             return Stale.CONFLICT
         both = f"{quote(seen.target, safe='')}...{seen.head}"
@@ -102,7 +102,10 @@ class GitHub:
         return Stale.BEHIND if isinstance(behind, int) and behind > 0 else Stale.NO
 
     def answer(self, change: DeliveredChange, thread: str, text: str) -> None:
-        """Answer a thread of the review; a review without a thread is answered by a comment that links to it."""
+        """Answer a thread of the review, unless the answer exists already.
+
+        A review without a thread is answered by a comment that links to it.
+        """
         if thread.startswith(REVIEW):
             self.comment(change, f"To [this review](#pullrequest{thread}): {text}")
             return
@@ -113,7 +116,7 @@ class GitHub:
             self.forge.send("POST", f"{place}/{first}/replies", body_of(text))
 
     def comment(self, change: DeliveredChange, text: str) -> None:
-        """Comment on the change as a whole, unless that comment is there already."""
+        """Comment on the change as a whole, unless the same comment exists already."""
         place = f"{self._base}/issues/{change.number}/comments"
         if not any(is_there(text, each) for each in self.forge.pages(f"{place}?per_page={PAGE}")[0]):
             self.forge.send("POST", place, body_of(text))
@@ -126,7 +129,7 @@ class GitHub:
             self.forge.send("POST", f"{self.forge.api.removesuffix('/v3')}/graphql", query)
 
     def run_again(self, run: str) -> None:
-        """Have the checks of a suite run again."""
+        """Run the checks of a check suite again."""
         self.forge.send("POST", f"{self._base}/check-suites/{quote(run, safe='')}/rerequest")
 
     def _runs(self, head: str) -> list[dict[str, Any]]:
@@ -146,7 +149,7 @@ class GitHub:
         return run if isinstance(run, int) else None
 
     def _threads(self, number: int) -> Iterator[Remark]:
-        """Yield the threads of the review with words of users who may write. Words of others end no thread."""
+        """Yield the review threads with comments of users who may write; other comments do not count."""
         threads: dict[Any, list[dict[str, Any]]] = {}
         for each in self.forge.pages(f"{self._base}/pulls/{number}/comments?per_page={PAGE}")[0]:
             threads.setdefault(each.get("in_reply_to_id") or each.get("id"), []).append(each)
@@ -158,13 +161,13 @@ class GitHub:
                 yield _remark(f"{first}:{last.get('id')}", counted, last, "created_at", place)
 
     def _reviews(self, number: int) -> Iterator[Remark]:
-        """Yield the texts of reviews themselves that ask for changes or comment."""
+        """Yield the overall texts of reviews that request changes or comment, if their author may write."""
         for each in self.forge.pages(f"{self._base}/pulls/{number}/reviews?per_page={PAGE}")[0]:
             if each.get("state") in ("CHANGES_REQUESTED", "COMMENTED") and self._counts(each):
                 yield _remark(f"{REVIEW}{each.get('id')}", [each], each, "submitted_at", "")
 
     def _counts(self, said: Mapping[str, Any]) -> bool:
-        """Whether a comment is of a person who may write to the repository, and not ours."""
+        """Return whether a person who may write to the repository wrote the comment, and the planner did not."""
         words, login = text(said, "body"), text(said, "user.login")
         if not words.strip() or OURS in words or at(said, "user.type") != "User":
             return False
@@ -172,7 +175,7 @@ class GitHub:
         return self.writers.may(place, lambda: text(self.forge.json(place), "permission") in MAY_WRITE)
 
     def _reverted_at(self, number: int, into: Sequence[str], target: str, since: str) -> int | None:
-        """Return when a commit of the target reverted the change, by its message; None if none did, or it is gone."""
+        """Return the time (ms) of a commit on the target branch whose message reverts the change; None without one."""
         asked = urlencode({"sha": target, "since": since, "per_page": PAGE})
         words = [f"This reverts commit {each}" for each in into]
         named = re.compile(rf"\bReverts {re.escape(self.repo)}#{number}\b")
@@ -184,12 +187,12 @@ class GitHub:
 
 
 def _is_own(found: Mapping[str, Any]) -> bool:
-    """Whether a pull request is of the repository's own branch, not of a fork."""
+    """Return whether a pull request comes from a branch of the repository itself, not from a fork."""
     return at(found, "head.repo.id") is not None and at(found, "head.repo.id") == at(found, "base.repo.id")
 
 
 def _checks(runs: Sequence[Mapping[str, Any]], statuses: Sequence[Mapping[str, Any]]) -> Checks:
-    """Return the result of check runs and statuses: red as soon as one is, green once all have ended."""
+    """Return the combined result of check runs and statuses: red if any failed, green after all succeeded."""
     if not (runs or statuses):
         return Checks.NONE
     if any(run.get("conclusion") in RED for run in runs) or any(each.get("state") in RED_STATUS for each in statuses):

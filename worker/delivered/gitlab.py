@@ -49,7 +49,7 @@ class GitLab:
         return f"{self._base}/merge_requests/{change.number}"
 
     def read(self, change: DeliveredChange) -> SeenChange | None:
-        """Return the change as the forge shows it; None where the branch has no merge request."""
+        """Return the change as the forge shows it; None if its branch has no merge request."""
         asked = urlencode({"source_branch": change.branch, "state": "all", "per_page": 10})
         listed = dicts(self.forge.json(f"{self._base}/merge_requests?{asked}"))
         listed = [each for each in listed if each.get("source_project_id") == each.get("project_id")]
@@ -79,7 +79,7 @@ class GitLab:
         )
 
     def failure(self, seen: SeenChange) -> Failure:
-        """Return the details of red checks."""
+        """Return the names, failing tests and logs of the failed jobs."""
         pipeline = self._pipeline(f"{self._base}/merge_requests/{seen.number}")
         if not pipeline:
             return Failure()
@@ -94,7 +94,7 @@ class GitLab:
         return Failure(names, tuple(context.get("failing_tests", ())), whole, (str(number),))
 
     def stale(self, seen: SeenChange) -> Stale:
-        """Return how an open change relates to its target; NO while the forge does not know yet."""
+        """Return whether an open change conflicts with its target branch or is behind it; NO if that is unknown."""
         place = f"{self._base}/merge_requests/{seen.number}?include_diverged_commits_count=true"
         found = self.forge.json(place)
         if at(found, "has_conflicts") is True:
@@ -103,13 +103,13 @@ class GitLab:
         return Stale.BEHIND if isinstance(behind, int) and behind > 0 else Stale.NO
 
     def answer(self, change: DeliveredChange, thread: str, text: str) -> None:
-        """Answer a thread of the review."""
+        """Answer a thread of the review, unless the answer exists already."""
         place = f"{self._request(change)}/discussions/{quote(thread.partition(':')[0], safe='')}"
         if not any(is_there(text, note) for note in dicts(at(self.forge.json(place), "notes"))):
             self.forge.send("POST", f"{place}/notes", body_of(text))
 
     def comment(self, change: DeliveredChange, text: str) -> None:
-        """Comment on the change as a whole, unless that comment is there already."""
+        """Comment on the change as a whole, unless the same comment exists already."""
         place = f"{self._request(change)}/notes"
         if not any(is_there(text, note) for note in dicts(self.forge.json(f"{place}?sort=desc&per_page={PAGE}"))):
             self.forge.send("POST", place, body_of(text))
@@ -122,16 +122,16 @@ class GitLab:
             self.forge.send("PUT", self._request(change), {"title": title.removeprefix(DRAFT)})
 
     def run_again(self, run: str) -> None:
-        """Have the failed jobs of a pipeline run again."""
+        """Run the failed jobs of a pipeline again."""
         self.forge.send("POST", f"{self._base}/pipelines/{quote(run, safe='')}/retry")
 
     def _pipeline(self, place: str) -> dict[str, Any] | None:
-        """Return the pipeline of the newest commit, or of its merge into the target; GitLab knows which counts."""
+        """Return the newest pipeline of a merge request that counts for GitLab; None if there is none."""
         found = at(self.forge.json(place), "head_pipeline")
         return found if isinstance(found, dict) else None
 
     def _threads(self, place: str) -> Iterator[Remark]:
-        """Yield the open threads with words of users who may write. Words of others end no thread."""
+        """Yield the open threads with comments of users who may push; other comments do not count."""
         for each in self.forge.pages(f"{place}/discussions?per_page={PAGE}")[0]:
             notes = [note for note in dicts(each.get("notes")) if note.get("system") is not True]
             is_resolved = any(note.get("resolved") is True for note in notes)
@@ -144,7 +144,7 @@ class GitLab:
             yield Remark(key, text(last, "author.username"), said, when, f"{path}:{line}" if line else path)
 
     def _counts(self, note: Mapping[str, Any]) -> bool:
-        """Whether a note is of a person who may push, and not ours."""
+        """Return whether a person who may push wrote the note, and the planner did not."""
         words, person = text(note, "body"), at(note, "author.id")
         if not words.strip() or OURS in words or not isinstance(person, int):
             return False
@@ -159,7 +159,7 @@ class GitLab:
         return self.writers.may(place, may)
 
     def _reverted_at(self, number: int, into: Sequence[str], target: str, since: str) -> int | None:
-        """Return when a commit of the target reverted the change, by its message; None if none did, or it is gone."""
+        """Return the time (ms) of a commit on the target branch whose message reverts the change; None without one."""
         asked = urlencode({"ref_name": target, "since": since, "per_page": PAGE})
         words = [f"This reverts commit {each}" for each in into]
         words.append(f"This reverts merge request !{number}")

@@ -1,8 +1,8 @@
-"""One look at a delivered change: it reads the forge, decides, writes the tasks, and does them.
+"""Looks at a delivered change: reads the forge, decides, stores the resulting tasks, and does them.
 
-A webhook only causes a look, which reads the forge itself: a lost webhook delays a look and changes no result. Tasks
-are written before they are done, and one worker at a time does those of a change. The next one does those of a worker
-that died, after LEASE_MS: an event may come twice then, an answer does not. A look that was overtaken does nothing.
+A webhook only causes a look, which reads the forge itself. So a lost webhook only delays a look. Only one worker at a
+time does the tasks of a change. If that worker dies, another one repeats them after LEASE_MS: an event may come twice
+then, an answer does not. If another look was faster, this one does nothing.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ class Looks:
     writers: Writers = field(default_factory=Writers)
 
     def look(self, plan_id: str, is_asked: bool = False) -> float | None:
-        """Look at the change of a plan; returns in how many seconds it is looked at again, None for never.
+        """Look at the change of a plan. Return the seconds until the next look, None for no further look.
 
-        While a follow-up plan works, its goal's record is looked at, and the forge only if that `is_asked` for or after
-        `poll_s`. Raises ForgeAway if the forge does not answer for now, ForgeRefuses if it refuses, WrongSources if the
+        While a follow-up plan works, only its goal's record is read; the forge is read every `poll_s`, or if
+        `is_asked`. Raises ForgeAway if the forge does not answer, ForgeRefuses if it refuses, and WrongSources if the
         file cannot be read.
         """
         kept = delivered_changes.read(self.client, plan_id)
@@ -107,7 +107,7 @@ class Looks:
             return self._look(kept, reader, terms, source.delivered, now)
 
     def _is_at_work(self, change: DeliveredChange, terms: Terms) -> bool:
-        """Whether nothing is to be done before the follow-up plan ends."""
+        """Return whether the change only waits for its follow-up plan to end."""
         is_waiting = bool(change.in_flight) and not _due(change, terms)
         return is_waiting and not any(map(has_ended, self._ends(change).values()))
 
@@ -139,7 +139,7 @@ class Looks:
         return None if wait_ms is None else wait_ms / 1000
 
     def _note_turn(self, change: DeliveredChange) -> None:
-        """Keep the turn to land again while a follow-up plan does, and give it back after that."""
+        """Keep the repository's turn to land again while the change uses it, else release the turn."""
         current = change.in_flight
         if current and current.why == "target":
             delivered_changes.take_turn(self.client, change)
@@ -149,7 +149,7 @@ class Looks:
     def _do_all(
         self, change: DeliveredChange, version: int, due: list[Act], reader: ChangeReader, allowed: Delivered
     ) -> None:
-        """Do the tasks that are due, and write those that are left; a task that the forge refuses is given up."""
+        """Do the due tasks and store the change with the remaining ones; a task that the forge refuses is given up."""
         if not due:
             return
         try:
@@ -185,7 +185,7 @@ class Looks:
         return True
 
     def _publish(self, change: DeliveredChange, wanted: FollowUp, allowed: Delivered) -> None:
-        """Send the goal of a follow-up plan, once; raises NoRetry where the plan before it is not kept any more."""
+        """Send the goal of a follow-up plan once. Raises NoRetry if the delivered plan is not stored any more."""
         plan = queries.summary(self.client, self.partitions, change.plan_id)
         if plan is None:
             raise NoRetry("plan_not_kept", f"{change.plan_id} is not kept any more.")
@@ -210,9 +210,9 @@ class Looks:
         log.info("change gets a follow-up", extra={"plan_id": change.plan_id, "goal_id": wanted.goal_id})
 
     def _steps_again(self, plan_id: str, test_command: str | None) -> dict[str, Any]:
-        """Return the only step of a plan that lands again: the verification of the first landing.
+        """Return the only step of a plan that lands again: it runs the verification of the plan's landing.
 
-        If that had none, the goal's own test command. Raises NoRetry without both.
+        Without such a verification, it runs the goal's test command. Raises NoRetry if there is neither.
         """
         plan = queries.plan(self.client, self.partitions, plan_id)
         landings = [each.verify for each in plan.steps if each.type is StepType.LAND] if plan else []
@@ -228,13 +228,13 @@ class Looks:
         return {"steps": [step]}
 
     def _spent(self, change: DeliveredChange) -> int:
-        """Return how many tokens the follow-up plans have used."""
+        """Return the number of tokens that the follow-up plans of a change have used."""
         plans = [each.plan_id for each in change.follow_ups if each.plan_id]
         found = [queries.summary(self.client, self.partitions, plan_id) for plan_id in plans]
         return sum(each.budget.tokens.spent for each in found if each)
 
     def _cancel(self, change: DeliveredChange, wanted: FollowUp, why: str) -> bool:
-        """Cancel a follow-up plan that works; returns False while its goal may yet get a plan."""
+        """Cancel a follow-up plan. Return False while its goal may still get a plan, so that the task has to wait."""
         answer = queries.goal(self.client, wanted.goal_id, change.tenant)
         if answer is None:
             return False
@@ -252,14 +252,14 @@ class Looks:
         return bool(answer.plan_id) or has_ended(answer)
 
     def _release(self, change: DeliveredChange) -> None:
-        """Give back the files that the plans of a change keep."""
+        """Release the files that the plans of a change still claim."""
         for plan_id in change.plans:
             partition = Partition(partition_of(plan_id, self.partitions))
             is_merged = plan_id == change.plan_id and change.state is DeliveryState.MERGED
             file_claims.release(self.client, partition, plan_id, is_merged=is_merged)
 
     def _hold_new_work(self, change: DeliveredChange, most: int | None, now: int) -> None:
-        """Have the repository take no new work while it has so many open changes; not for None."""
+        """Let the repository take no new work while it has `most` open changes or more; None means no limit."""
         count, open_plan = delivered_changes.count_open(self.client, change, now)
         partition = Partition(partition_of(change.plan_id, self.partitions))
         full = open_plan if most and count >= most else ""
@@ -289,7 +289,7 @@ class Looks:
 
 
 def _terms(source: Source, allowed: Delivered) -> Terms:
-    """Return the limits of an operator; without a token changes are only seen."""
+    """Return the operator's limits for follow-up plans; without a token for the forge, the planner makes none."""
     does = allowed.follow_up and source.has_token
     return Terms(
         allowed.check_rounds if does else 0,
@@ -302,7 +302,7 @@ def _terms(source: Source, allowed: Delivered) -> Terms:
 
 
 def _stale(reader: ChangeReader, seen: SeenChange) -> Stale:
-    """Return how an open change relates to its target; NO if the forge refuses that, since the look goes on."""
+    """Return whether an open change conflicts with its target branch or is behind it; NO if the forge refuses."""
     try:
         return reader.stale(seen)
     except ForgeRefuses as error:
@@ -319,7 +319,7 @@ def _follow_up(change: DeliveredChange, act: Act) -> FollowUp:
 
 
 def _give_up(change: DeliveredChange, act: Act, why: str) -> None:
-    """Note that a task cannot be done; a follow-up plan that cannot be made leaves the change to people."""
+    """Record that a task cannot be done. If it was to make a follow-up plan, people have to continue the change."""
     if act.kind == "follow_up":
         _follow_up(change, act).ended = True
         hand_over(change, why.rstrip("."))

@@ -1,4 +1,4 @@
-"""Readers of both forges' answers: objects, texts and times that may be anything."""
+"""Reads the answers of both forges: objects, texts and times that may be missing or of any type."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ OURS = "<!-- planner -->"  # a mark in each answer of ours
 
 
 class ChangeReader(Protocol):
-    """A forge as delivered changes need it; each method raises ForgeAway or ForgeRefuses."""
+    """The operations on a delivered change at a forge. Each raises ForgeAway or ForgeRefuses."""
 
     def read(self, change: DeliveredChange) -> SeenChange | None:
-        """Return the change as the forge shows it; None where the branch has no pull request."""
+        """Return the change as the forge shows it; None if its branch has no pull request."""
 
     def failure(self, seen: SeenChange) -> Failure:
-        """Return the details of red checks."""
+        """Return the names, failing tests and logs of the failed checks."""
 
     def stale(self, seen: SeenChange) -> Stale:
-        """Return how an open change relates to its target; NO while the forge does not know yet."""
+        """Return whether an open change conflicts with its target branch or is behind it; NO if that is unknown."""
 
     def answer(self, change: DeliveredChange, thread: str, text: str) -> None:
-        """Answer a thread of the review, unless that answer is there already."""
+        """Answer a thread of the review, unless the answer exists already."""
 
     def comment(self, change: DeliveredChange, text: str) -> None:
-        """Comment on the change as a whole, unless that comment is there already."""
+        """Comment on the change as a whole, unless the same comment exists already."""
 
     def set_ready(self, change: DeliveredChange) -> None:
         """End the draft: the change may be reviewed and merged."""
 
     def run_again(self, run: str) -> None:
-        """Have checks run again."""
+        """Run the checks named `run` again."""
 
 
 class Writers:
-    """Users who may write to a repository. The answer of a forge is kept for an hour, its refusal for five minutes."""
+    """Remembers which users may write to a repository: a forge's answer for an hour, its refusal for five minutes."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[bool, float]] = {}  # by the address that was asked, with its end
 
     def may(self, place: str, ask: Callable[[], bool]) -> bool:
-        """Return the answer that is known of the address `place`, else that of `ask`. An unknown user may not write."""
+        """Return the remembered answer for the address `place`, else of `ask`; False if the forge refuses."""
         now = time.monotonic()
         found = self._known.get(place)
         if found is None or found[1] < now:
@@ -85,7 +85,7 @@ def text(value: Any, path: str) -> str:
 
 
 def time_of(value: Any, path: str) -> int | None:
-    """Return the time at a dotted path in ms; None where there is none."""
+    """Return the time at a dotted path in ms; None if there is none."""
     try:
         return milliseconds(datetime.fromisoformat(text(value, path)))
     except ValueError:
@@ -93,7 +93,7 @@ def time_of(value: Any, path: str) -> int | None:
 
 
 def log_tails(forge: Forge, urls: Iterable[str]) -> str:
-    """Return the ends of logs, as far as the forge gives them; raises ForgeAway."""
+    """Return the ends of the logs that the forge returns; empty without any. Raises ForgeAway."""
     return "\n".join(_tails(forge, urls))
 
 
@@ -107,12 +107,12 @@ def _tails(forge: Forge, urls: Iterable[str]) -> Iterator[str]:
 
 
 def in_order(remarks: Sequence[Remark]) -> tuple[Remark, ...]:
-    """Return the remarks in the order of their last words."""
+    """Return the remarks by the time of their last comment, the oldest first."""
     return tuple(sorted(remarks, key=lambda each: (each.at, each.thread)))
 
 
 def listing_of(forge: Forge, url: str) -> list[dict[str, Any]]:
-    """Return the objects that the forge lists, none if it refuses; raises ForgeAway."""
+    """Return the objects of a list at the forge; empty if the forge refuses. Raises ForgeAway."""
     try:
         return dicts(forge.json(url))
     except ForgeRefuses:
@@ -120,10 +120,10 @@ def listing_of(forge: Forge, url: str) -> list[dict[str, Any]]:
 
 
 def body_of(text: str) -> dict[str, str]:
-    """Return a comment of ours as a request has it."""
+    """Return the request body for a comment, with the mark of the planner's own comments."""
     return {"body": f"{text}\n\n{OURS}"}
 
 
 def is_there(words: str, comment: Mapping[str, Any]) -> bool:
-    """Whether a comment is ours and has these words."""
+    """Return whether a comment is the planner's own and has exactly the text `words`."""
     return text(comment, "body").strip() == body_of(words)["body"]

@@ -1,1 +1,1 @@
-"""A process's needs from its machine: files, terminal, git, an embedded server."""
+"""The interface of a process to its machine: files, terminal, git, signals, an embedded server."""

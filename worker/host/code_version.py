@@ -17,7 +17,7 @@ except PackageNotFoundError:  # run from its sources
 
 
 def commit() -> str:
-    """Return the commit that was noted when this was built, or that of the checkout; `unknown` where neither is."""
+    """Return the commit that the build recorded, else the commit of the git checkout, else `unknown`."""
     try:
         return HERE.with_name("commit.txt").read_text().strip()
     except OSError:

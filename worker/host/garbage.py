@@ -8,9 +8,9 @@ COLLECT_SELDOM = 50_000, 20, 20  # thresholds
 
 
 def collect_seldom() -> None:
-    """Keep all present objects, such as imported modules, and look for garbage seldom.
+    """Exclude all present objects, such as imported modules, from Python's garbage collection, and make it rarer.
 
-    The objects of a batch or a request are freed with it.
+    Reference counting still frees the objects of a batch or a request.
     """
     gc.freeze()
     gc.set_threshold(*COLLECT_SELDOM)

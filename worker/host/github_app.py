@@ -56,7 +56,7 @@ class GitHubApp:
         _tokens.pop(self, None)
 
     def _signed(self) -> str:
-        """Return the App's own token, which is for the next request only."""
+        """Return a signed JSON Web Token of the App, which requests an installation token. Raises NoAppToken."""
         try:
             import jwt
         except ImportError as error:

@@ -43,12 +43,12 @@ def url(data_dir: Path) -> str | None:
 
 
 def api_key(data_dir: Path, gateway_url: str) -> str | None:
-    """Return the key for the gateway at this URL; None if the stored key is for another one."""
+    """Return the stored API key for the gateway at this URL; None if there is none, or if it is for another gateway."""
     return _read(data_dir / API_KEY) if _read(data_dir / GATEWAY_URL) == gateway_url else None
 
 
 def _read(file: Path) -> str | None:
-    """Return a file of this user or of root."""
+    """Return the content of a file; None if it cannot be read, or belongs neither to this user nor to root."""
     try:
         return file.read_text().strip() if file.stat().st_uid in (os.geteuid(), 0) else None
     except OSError:
@@ -56,7 +56,7 @@ def _read(file: Path) -> str | None:
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket that listens at a port of this machine only; if the port is taken, at another one."""
+    """Return a socket that listens on localhost at `port`, or at a free port if `port` is taken."""
     try:
         return socket.create_server(("127.0.0.1", port))
     except OSError:

@@ -1,4 +1,4 @@
-"""How many files a process may open, which is raised as far as the system lets it."""
+"""The limit on open files of a process, raised as far as the system permits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class TooFewFiles(PlannerError):
 
 
 def raise_limit(wanted: int) -> int:
-    """Raise the limit to `wanted`, as far as this process may; returns how many of these it may open then."""
+    """Raise the limit on open files to `wanted` if possible. Return the resulting limit, at most `wanted`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted
@@ -23,7 +23,7 @@ def raise_limit(wanted: int) -> int:
 
 
 def require(wanted: int) -> None:
-    """Raise the limit to `wanted`; raises TooFewFiles if this process may not open so many."""
+    """Raise the limit on open files to `wanted`. Raises TooFewFiles if the system does not permit that."""
     if (most := raise_limit(wanted)) < wanted:
         raise TooFewFiles(
             f"This process may open {most} files and needs {wanted}: raise its limit (ulimit -Hn {wanted}; LimitNOFILE "

@@ -41,7 +41,10 @@ def open_folder(path: Path) -> Iterator[int]:
 
 
 def _split(path: Path) -> tuple[Path, list[bytes]]:
-    """Return the folder whose own name may be a link, and the parts below it, at least one."""
+    """Return the folder to start from, and the names below it that must not be links, at least one.
+
+    For an absolute path, only the last name must not be a link.
+    """
     above, below = (path.parent, (path.name,)) if path.is_absolute() else (Path(), path.parts or (".",))
     return above, [os.fsencode(part) for part in below]
 
@@ -63,14 +66,17 @@ def is_folder(name: str) -> bool:
 
 
 def read_setting(path: Path, most: int) -> bytes:
-    """Return a file that the operator's settings name, possibly a link as in a mounted ConfigMap. Raises OSError."""
+    """Return the content of a file that a setting names; links are allowed, as in a mounted ConfigMap.
+
+    Raises OSError, also for more than `most` bytes.
+    """
     return read(path.resolve(), most)
 
 
 def read_below(root: Path, path: str, most: int, *, cut: bool = False) -> bytes:
-    """Return the file at `path` below `root`, truncated to `most` bytes if `cut`. Raises OSError.
+    """Return the content of the file at `path` below `root`. Raises OSError, also for more than `most` bytes.
 
-    Parts above `root` may be links, those below may not.
+    With `cut` the content is truncated to `most` bytes instead. `root` may contain links, `path` must not.
     """
     *folders, name = Path(path).parts or (".",)
     with folder(root, [os.fsencode(part) for part in folders]) as handle:
@@ -110,7 +116,7 @@ def folder(root: Path, below: Sequence[bytes] = ()) -> Iterator[int]:
 
 @contextmanager
 def _explained(name: bytes, handle: int) -> Iterator[None]:
-    """Replace the system's messages about links (a loop, or no folder) and sockets by clear ones."""
+    """Raise errors about links, pipes and sockets with a clear message; raise other errors unchanged."""
     try:
         yield
     except OSError as error:

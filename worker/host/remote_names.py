@@ -9,9 +9,9 @@ _SCP = re.compile(r"(?:[^@/]+@)?([^:/]+):(?!//)(.+)")
 
 
 def is_of(wanted: str, names: Iterable[str]) -> bool:
-    """Return whether `wanted`, such as `acme/shop` or a URL, is one of the repositories with these `names`.
+    """Return whether `wanted`, such as `acme/shop` or a URL, is the same repository as one of `names`.
 
-    A path of this machine does not name an owner, so only its last word is compared.
+    For a name that is a path of this machine, only the last word is compared: a path contains no owner.
     """
     asked = place_of(wanted)
     for name in names:
@@ -24,7 +24,7 @@ def is_of(wanted: str, names: Iterable[str]) -> bool:
 
 
 def place_of(name: str) -> str:
-    """Return the part of a repository's name or URL that is the same for all protocols, such as `host/acme/shop`."""
+    """Return host and path of a repository's name or URL, such as `host/acme/shop`: the same for all protocols."""
     return "/".join(filter(None, host_and_path(name))).casefold()
 
 

@@ -12,10 +12,10 @@ NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
 
 def heard(*numbers: signal.Signals) -> list[signal.Signals]:
-    """Return those of the signals that this process does not ignore.
+    """Return those of the given signals that this process does not ignore.
 
-    A script starts background commands with SIGINT ignored, and nohup with SIGHUP ignored: such a signal is not meant
-    for them.
+    Scripts start background commands with SIGINT ignored, and nohup ignores SIGHUP. Such a signal is not meant for this
+    process.
     """
     return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 

@@ -52,5 +52,5 @@ def remove_left_behind(kind: str, owners: Collection[int] = ()) -> None:
 
 
 def _is_another(pid: int) -> bool:
-    """Return whether another process has this id; after a restart of a container, ours equals the previous one's."""
+    """Return whether another process has this id. In a restarted container, the id may be our own."""
     return pid != os.getpid() and exists(pid)

@@ -24,7 +24,7 @@ class Terminal(Console):
     """A console that writes no character that could control a terminal; its own styles are written."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render with each piece of text made harmless."""
+        """Yield the segments of a renderable, with harmless text."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else make_harmless(text), style, control)
 
@@ -35,7 +35,7 @@ def line(text: str, *, err: bool = False) -> None:
 
 
 def document(text: str) -> None:
-    """Print JSON, which has its own line end."""
+    """Print JSON without adding a line end, because the text already ends with one."""
     typer.echo(escape_json(text), nl=False)
 
 

@@ -27,7 +27,7 @@ class Address(NamedTuple):
 
 
 class ClusterUrl(NamedTuple):
-    """The parts of such a URL."""
+    """The parts of a cluster's URL."""
 
     hosts: tuple[Address, ...]
     username: str | None
@@ -40,7 +40,7 @@ def is_cluster(url: str) -> bool:
 
 
 def parse(url: str) -> ClusterUrl:
-    """Return the parts of such a URL. Raises ValueError with a sentence."""
+    """Return the parts of a cluster's URL. Raises ValueError with a sentence if the URL is invalid."""
     found = URL.fullmatch(url)
     hosts = [HOST.fullmatch(host) for host in found["hosts"].split(",")] if found else []
     if not found or not all(hosts):
@@ -53,7 +53,7 @@ def parse(url: str) -> ClusterUrl:
 
 
 def login(url: str) -> dict[str, Any]:
-    """Return user, password and the options of TLS that each connection needs, for redis-py."""
+    """Return the options of redis-py for each connection: user, password and TLS."""
     place = parse(url)
     tls = {"ssl": True, **redis_tls.options(url)} if redis_tls.is_secure(url) else {}
     return {"username": place.username, "password": place.password, **tls}

@@ -1,7 +1,7 @@
-"""The sources of secrets, and their removal from the environment, which other processes of the same user can read.
+"""Reads secrets, and removes them from the environment, which other processes of the same user can read.
 
-A secret setting NAME is a variable of that name, or the file in NAME_FILE. It can also be a member of the JSON object
-from the descriptor PLANNER_SECRETS_FD (`--secrets-fd`), such as {"PLANNER_REDIS_URL": "redis://..."}.
+A secret NAME is the variable NAME, or the content of the file that NAME_FILE names. Or it is in a JSON object such as
+{"PLANNER_REDIS_URL": "redis://..."}, from the file descriptor PLANNER_SECRETS_FD (`--secrets-fd`).
 """
 
 from __future__ import annotations
@@ -75,19 +75,19 @@ def protect() -> None:
 
 
 def with_server(url: str | None) -> dict[str, str]:
-    """Return the secrets by their variables, for another process; `url` is that of the server, if given."""
+    """Return the secrets by variable, for another process; `url` replaces the server's URL if it is given."""
     return {**read(), **({"PLANNER_REDIS_URL": url} if url else {})}
 
 
 def hand_on(environment: Mapping[str, str], secrets: Mapping[str, str]) -> tuple[dict[str, str], int]:
-    """Return an environment without secrets, and the descriptor with them; a process of ours inherits both."""
+    """Return the environment without secrets, and the file descriptor with the secrets, for a child process."""
     number = _written(secrets)
     kept = {name: value for name, value in environment.items() if name not in NAMES | FILES}
     return kept | {DESCRIPTOR: str(number)}, number
 
 
 def files() -> Iterator[Path]:
-    """Yield the files that secrets are, or were, read from."""
+    """Yield the files that secrets come from."""
     yield from _files_read.union(Path(path).absolute() for name in FILES if (path := os.environ.get(name)))
 
 
@@ -129,7 +129,7 @@ def _descriptor(number: str, wrong: list[str]) -> dict[str, str]:
 
 
 def _written(secrets: Mapping[str, str]) -> int:
-    """Return a descriptor with the secrets that only processes with the descriptor can read."""
+    """Return the descriptor of an unnamed file with the secrets, which child processes inherit."""
     if hasattr(os, "memfd_create"):
         number = os.memfd_create("secrets", 0)
     else:
@@ -142,7 +142,7 @@ def _written(secrets: Mapping[str, str]) -> int:
 
 
 def _wipe() -> None:
-    """Overwrite secrets in the variables that this process was started with: that block of memory stays otherwise."""
+    """Overwrite the secrets in the process's initial environment: deleting variables does not clear that memory."""
     for name in list(os.environ):
         if NAMED_LIKE_SECRETS.search(name):
             os.environ[name] = os.environ[name]  # a copy, for the one in the block goes

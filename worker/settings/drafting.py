@@ -18,7 +18,7 @@ OURS = frozenset(  # no business of a strategy
 
 
 def _planning(name: str) -> AliasChoices:
-    """Return the variable of a planning setting, and its other name, `WORKER_*`."""
+    """Return the variable name of a planning setting, and its older name `WORKER_PLANNING_*`."""
     return _old(f"PLANNING_{name}", name)
 
 
@@ -191,7 +191,7 @@ class DraftingSettings(FromEnvironment):
 
     @property
     def cache_kept_s(self) -> int:
-        """Seconds for which the plan cache answers."""
+        """The time in seconds for which a draft in the plan cache can answer the same goal."""
         return int(self.plan_cache_days * 86_400)
 
     @property

@@ -37,7 +37,7 @@ class WrongIssuers(PlannerError):
 
 
 def _text(value: Any) -> Any:
-    """Return a number in TOML as the text that tokens have."""
+    """Return an integer from TOML as text, because tokens contain ids as texts; other values are unchanged."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -47,7 +47,7 @@ Ref = Annotated[str, StringConstraints(pattern=r"^refs/\S{1,250}$")]
 
 
 class Issuer(BaseModel):
-    """One `[[issuer]]`: the sender of tokens, their repositories, and the rights of their keys."""
+    """One `[[issuer]]` table: who issues tokens, which repositories get keys, and which rights these keys have."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -63,7 +63,7 @@ class Issuer(BaseModel):
     events: tuple[Event, ...] = ()  # what began the job; any but ONLY_NAMED without one
 
     def mistakes(self) -> Iterator[str]:
-        """Yield the faults that make it unsafe or useless."""
+        """Yield a sentence for each value that makes the issuer unsafe or useless."""
         if not is_safe_url(self.iss, self.iss):
             yield f"iss: {self.iss!r} is no https URL (http is for an issuer on this machine's loopback alone)"
         own = {_place(self.iss)} | ({GITHUB} if self.kind == "github" else set())
@@ -79,7 +79,7 @@ class Issuer(BaseModel):
 
 
 def _place(url: str) -> str:
-    """Return host and port of a URL; empty if it has none, or is none."""
+    """Return host and port of a URL, such as `example.org:443`; an empty text if it is invalid."""
     try:
         return urlsplit(url).netloc
     except ValueError:

@@ -66,7 +66,7 @@ def warn(url: str) -> None:
 
 
 def failure(error: BaseException | None) -> ssl.SSLError | None:
-    """Return the permanent failure of TLS behind an error; None if there is none."""
+    """Return the TLS error that caused `error`, if waiting does not help; else None."""
     while error:
         if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
             return error
@@ -75,7 +75,7 @@ def failure(error: BaseException | None) -> ssl.SSLError | None:
 
 
 def _try(given: dict[str, str]) -> None:
-    """Read the files. Raises ValueError with a sentence."""
+    """Check that the files of certificates and key can be loaded. Raises ValueError with a sentence."""
     context = ssl.create_default_context()
     try:
         if CA in given:

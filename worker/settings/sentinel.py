@@ -27,7 +27,7 @@ HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[^:\[\]]+)(?::(?P<port>\d{1,5}))?
 
 
 class SentinelUrl(NamedTuple):
-    """The parts of such a URL."""
+    """The parts of a Sentinel URL."""
 
     sentinels: tuple[tuple[str, int], ...]
     master: str
@@ -42,7 +42,7 @@ def is_watched(url: str) -> bool:
 
 
 def parse(url: str) -> SentinelUrl:
-    """Return the parts of such a URL. Raises ValueError with a sentence."""
+    """Return the parts of a Sentinel URL. Raises ValueError with a sentence if the URL is invalid."""
     found = URL.fullmatch(url)
     hosts = [HOST.fullmatch(host) for host in found["hosts"].split(",")] if found else []
     if not found or not all(hosts):
@@ -68,7 +68,7 @@ def connect(url: str, **options: Any) -> Redis:
 
 
 def broker_url(url: str) -> str:
-    """Return `url` in the form for kombu; that of a single server is unchanged."""
+    """Return `url` in the form that kombu reads; a TCP URL of a single server is unchanged."""
     if url.startswith("unix://"):
         at = parse_url(url)
         login = _login(at.get("username"), at.get("password"))
@@ -81,7 +81,7 @@ def broker_url(url: str) -> str:
 
 
 def broker_options(url: str) -> dict[str, Any]:
-    """Return the transport options for kombu in addition to the URL."""
+    """Return kombu's transport options for a Sentinel URL; empty for other URLs."""
     if not is_watched(url):
         return {}
     limits = {**_tls(url), "socket_timeout": 2, "socket_connect_timeout": 2, "retry": Retry(NoBackoff(), 0)}

@@ -229,7 +229,7 @@ class ServiceSettings(FromEnvironment):
 
     @property
     def switches(self) -> dict[str, int]:
-        """The limits of new plans that settings change; a setting that is no number switches something off."""
+        """The limits of new plans whose settings differ from the default, by name; a changed switch gives 0."""
         found: dict[str, int] = {}
         for name, field in type(self).model_fields.items():
             extra, value = field.json_schema_extra, getattr(self, name)
@@ -242,7 +242,7 @@ class ServiceSettings(FromEnvironment):
     @field_validator("redis_url", "broker_url")
     @classmethod
     def _with_tls(cls, url: str | None, info: ValidationInfo) -> str | None:
-        """Write the options of TLS into the URL, which is all that clients are made of."""
+        """Return the URL with the TLS options of the other settings. Raises ValueError if both do not fit together."""
         files = [info.data.get(name) for name in ("redis_ca_file", "redis_cert_file", "redis_key_file")]
         if info.field_name == "broker_url" and url and cluster.is_cluster(url):
             raise ValueError("is no cluster: Celery needs a single server, or one that sentinels watch")
@@ -251,7 +251,7 @@ class ServiceSettings(FromEnvironment):
         return url and redis_tls.with_tls(url, *files)
 
     def with_tls(self, url: str) -> str:
-        """Write the options of TLS into a URL of Redis; raises ValueError where it is none, or they cannot be used."""
+        """Return a Redis URL with the TLS options of the settings. Raises ValueError if either is invalid."""
         if not re.match(REDIS_URL, url):
             raise ValueError(f"is none of {', '.join(URLS_OF_REDIS)}")
         return redis_tls.with_tls(url, self.redis_ca_file, self.redis_cert_file, self.redis_key_file)
@@ -276,7 +276,7 @@ class Settings(TelemetrySettings, DraftingSettings, ServiceSettings):
 
     @property
     def state(self) -> Path:
-        """The folder of `state_dir`; by default one of this user, because names in a temporary directory are public."""
+        """The folder `state_dir`; by default a folder in the temporary directory that is named after this user."""
         return self.state_dir or Path(tempfile.gettempdir()) / f"planner-{os.getuid()}"
 
     @property
@@ -361,7 +361,7 @@ def variables(name: str) -> tuple[str, ...]:
 
 
 def _sentence_of(error: ErrorDetails) -> str:
-    """Return the fault of a variable, without its value if that is a secret."""
+    """Return a sentence about a wrong variable; it quotes the value only if the value is no secret."""
     place = str(error["loc"][0])
     variable = place if place.isupper() else PREFIX + place.upper()
     shown = "" if variable in credentials.NAMES - URLS else f", not {PASSWORD.sub('//', str(error['input']))!r}"

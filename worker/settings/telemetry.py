@@ -32,7 +32,7 @@ class TelemetrySettings(FromEnvironment):
 
 
 def missing(settings: TelemetrySettings) -> list[str]:
-    """Return a sentence for a missing package that the settings need."""
+    """Return a sentence for each missing package that the settings require."""
     with suppress(ModuleNotFoundError):  # of its parent package
         if not settings.tracing or find_spec("opentelemetry.exporter.otlp.proto.http"):
             return []

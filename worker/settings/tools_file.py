@@ -60,7 +60,7 @@ class _Table(BaseModel):
 
 
 class ToolTable(_Table):
-    """One `[tools.<id>]`: a contract in an operator's words."""
+    """One `[tools.<id>]` table: the operator's contract for a tool."""
 
     spellings: tuple[Spelling, ...] = Field(min_length=1)
     example: str
@@ -86,7 +86,7 @@ class ToolTable(_Table):
     min_risk: RiskLevel = RiskLevel.LOW
 
     def contract(self, name: str) -> Contract:
-        """Return the contract `name`; options are literal words, at most with typed places."""
+        """Return the contract `name`; an option is a literal text that may contain typed places."""
         fields = self.model_dump(exclude={"options", "valued", "positional", "focus", "focus_option"})
         return Contract(
             **fields,
@@ -113,7 +113,7 @@ class ToolTable(_Table):
 
 
 class PartTable(_Table):
-    """One command of a recipe that takes files of the step."""
+    """A command of a recipe, for the step's files with these `suffixes`."""
 
     command: str
     suffixes: tuple[Suffix, ...] = ()
@@ -168,7 +168,7 @@ def catalogue_with(text: str) -> Catalogue:
 
 
 def _unread(file: ToolsFile, made: Catalogue) -> Iterator[str]:
-    """Yield the contracts that do not match their own example, or that another one precedes."""
+    """Yield a sentence for each contract that does not match its example, or whose example another one matches."""
     for name, table in file.tools.items():
         try:
             found = made.match(table.example).tool
@@ -183,7 +183,7 @@ _STEMS = [f"{folder}a{number}" for folder in ("", "tests/test_") for number in r
 
 
 def _broken(made: Catalogue) -> Iterator[str]:
-    """Yield the recipes, ours included, with a command that no contract matches."""
+    """Yield a sentence for each recipe with a command that no contract matches, including the planner's own recipes."""
     for name, parts in made.recipes.items():
         files = [f"{stem}{suffix}" for part in parts for suffix in part.suffixes for stem in _STEMS]
         try:

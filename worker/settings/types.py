@@ -15,7 +15,7 @@ from worker.settings import cluster, sentinel
 
 
 def _readable(url: str) -> str:
-    """Refuse an unreadable URL of sentinels or of a cluster at the start, instead of at the first connection."""
+    """Return the URL. Raises ValueError if a Sentinel or cluster URL is invalid, so that the start fails."""
     if sentinel.is_watched(url):
         sentinel.parse(url)
     if cluster.is_cluster(url):

@@ -58,7 +58,7 @@ LINES = {
 
 
 class BatchCounts:
-    """The metrics of a batch's commits, and the time of the batch; for one engine and one thread."""
+    """The metrics of the commits of one batch, and its times to decide and to commit; for one engine and one thread."""
 
     def __init__(self) -> None:
         self._tally = Tally()
@@ -78,9 +78,10 @@ class BatchCounts:
     def count(
         self, plan: Snapshot, changeset: Changeset, messages: Sequence[tuple[Any, Any]], booked: int, *, is_due: bool
     ) -> None:
-        """Count a commit of `plan`, in its new state, with the `messages` that it is about.
+        """Count a commit of `plan`, which has its new state, with the `messages` that led to it.
 
-        `booked` are the tokens that it spent; `is_due` if a clock led to it, and no message.
+        `booked` are the tokens that the commit charges. `is_due` is True if an expired clock led to it instead of a
+        message.
         """
         if self._board is None:
             return
@@ -170,7 +171,7 @@ def _count_outcome(tally: Tally, plan: Snapshot, report: Report, changeset: Chan
 
 
 def _count_times(tally: Tally, attempt: Attempt, now: int, said: Metrics | PlainMetrics | None) -> None:
-    """Count the running time of an ended attempt by its controller's report, and the rest as queue time."""
+    """Record the running time of an ended attempt, as its controller reports it, and the rest as queue time."""
     worked, queue = 0.0, (attempt.queue,)
     if said and said.duration_ms is not None:
         worked = min(max(0, said.duration_ms) / 1000, MOST_S)
@@ -179,7 +180,7 @@ def _count_times(tally: Tally, attempt: Attempt, now: int, said: Metrics | Plain
 
 
 def _count_model(counts: Any, said: Metrics | PlainMetrics, kind: str) -> None:
-    """Count the model use that a controller reports; a counter only grows, so negative values count as 0."""
+    """Count the cost and the tokens of a model that a controller reports; negative values count as 0."""
     if not (said.cost_usd or said.input_tokens or said.output_tokens or said.cached_tokens):
         return
     if said.cost_usd and said.cost_usd > 0:
@@ -191,7 +192,7 @@ def _count_model(counts: Any, said: Metrics | PlainMetrics, kind: str) -> None:
 
 
 def _category(step: Step, report: Report) -> str:
-    """Return the failure category of an outcome."""
+    """Return the failure category of an applied outcome; `none` without a failure."""
     if step.status.state == StepState.DONE or report.outcome.released:
         return "none"
     return str((step.status.previous or {}).get("category") or "none")
@@ -210,9 +211,9 @@ def lines_of(changeset: Changeset) -> set[str]:
 
 
 def log_status(plan_id: str, record: PlanRecord, lines: Iterable[str], now: int, *, ends: bool) -> None:
-    """Log the end of a plan whose commit at `now` (ms) was made, or the reason for which it waits.
+    """Log the end of a plan, or the reason why it waits, after its commit at `now` (ms).
 
-    A line has the plan's ids, state, tokens spent and milliseconds since its creation, and the rule that halted it.
+    A line has the plan's ids, state, tokens spent, milliseconds since its creation, and the halt rule if one ended it.
     """
     for event in sorted(lines):
         head, times = record.head, record.times

@@ -1,4 +1,4 @@
-"""Reports errors to Sentry if `SENTRY_DSN` is set, with the extra `sentry`."""
+"""Reports errors to Sentry if `SENTRY_DSN` is set; requires the extra `sentry`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def start(settings: Settings) -> None:
 
 
 def reported_as(task: str) -> AbstractContextManager[None]:
-    """Report errors of a block as those of `task`, in place of Celery's own task of this thread."""
+    """Report errors in the block as errors of `task`, instead of the Celery task that this thread runs."""
     named: AbstractContextManager[None] = _sentry.reported_as(task) if _sentry else nullcontext()
     return named
 

@@ -41,7 +41,7 @@ class Kind(StrEnum):
 
 
 class Teller(StrEnum):
-    """The processes that export a metric."""
+    """The kind of process that exports a metric."""
 
     WORKER = "worker"
     GATEWAY = "gateway"
@@ -51,7 +51,7 @@ class Teller(StrEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)  # rows are looked up by the million, so by identity
 class Metric:
-    """A row of the table."""
+    """A metric: name, kind, help text, labels, the processes that export it, and the upper bounds of its histogram."""
 
     name: str
     kind: Kind
@@ -215,7 +215,7 @@ TABLE = tuple(value for value in list(vars().values()) if isinstance(value, Metr
 
 
 class Tally:
-    """Counts that are not in the file yet; `events` has one entry for each. Not for several threads at once."""
+    """Counts that are not in the metrics file yet; an item of `events` counts as 1. Not for several threads at once."""
 
     __slots__ = ("counts", "events", "sizes")
 
@@ -226,13 +226,13 @@ class Tally:
 
 
 class Names:
-    """The values of each label of each metric, at most MOST_NAMES of them."""
+    """The label values that are in use; each label of a metric has at most MOST_NAMES."""
 
     def __init__(self) -> None:
         self._names: defaultdict[tuple[Any, str], set[str]] = defaultdict(set)
 
     def find(self, label: tuple[Any, str], value: str) -> str:
-        """Return the value, which is remembered; OTHER if it is no name, or one too many."""
+        """Return the value and remember it; OTHER if the value is no valid name, or the label has MOST_NAMES others."""
         names = self._names[label]
         if value not in names:
             if len(names) >= MOST_NAMES or not NAME.fullmatch(value):
@@ -242,7 +242,7 @@ class Names:
 
 
 class Board:
-    """The numbers of this process, in `folder`; a forked process continues in a separate file."""
+    """The metrics of this process, stored in files in `folder`; a forked process writes a separate file."""
 
     def __init__(self, folder: Path) -> None:
         from prometheus_client import values
@@ -259,7 +259,7 @@ class Board:
         )
 
     def take(self, tally: Tally) -> None:
-        """Add a tally and empty it."""
+        """Add the counts of a tally to the metrics, and empty the tally."""
         with self.lock:
             for (metric, labels), by in chain(tally.counts.items(), Counter(tally.events).items()):
                 self._counter(metric, self._bounded(metric, labels)).inc(by)
@@ -296,13 +296,13 @@ class Board:
 
 
 class Counting:
-    """Whether this process and those forked from it count, and where."""
+    """The switch for metrics in this process and in processes forked from it: off until `start`."""
 
     def __init__(self) -> None:
         self.board: Board | None = None
 
     def start(self) -> Board:
-        """Count from now on, in a new folder; folders of ended processes are removed.
+        """Enable metrics, with a new folder for their files. Return the board; folders of ended processes are removed.
 
         Raises OSError if there is no place for temporary files.
         """
@@ -313,14 +313,14 @@ class Counting:
         return self.board
 
     def count(self, metric: Metric, *labels: str, by: float = 1) -> None:
-        """Count a rare event; events of every outcome use a tally."""
+        """Count a rare event at once; for events of every outcome, use a Tally."""
         if self.board:
             tally = Tally()
             tally.counts[metric, labels] = by
             self.board.take(tally)
 
     def observe(self, metric: Metric, size: float, *labels: str) -> None:
-        """Record a size, such as a duration in seconds."""
+        """Add a size, such as a duration in seconds, to a histogram."""
         if self.board:
             tally = Tally()
             tally.sizes[metric, labels] = [size]

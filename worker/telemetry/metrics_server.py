@@ -1,6 +1,6 @@
-"""Serves numbers to Prometheus at `/metrics`, and those of one worker as JSON at `/metrics.json`.
+"""Serves metrics to Prometheus at `/metrics`, and the metrics of one worker as JSON at `/metrics.json`.
 
-`/healthz` and `/readyz` of a worker return the same as `planner health` for that worker, without a new process.
+A worker also serves `/healthz` and `/readyz`, with the same result as `planner health` for that worker.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class CannotServe(PlannerError):
 
 
 class Counts:
-    """The counts of this process and its children, including ended ones."""
+    """The sums of the metrics of this process and its children, including ended children."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
         self._lock = threading.Lock()  # no reads while files are merged
 
     def collect(self) -> Iterator[Family]:
-        """Yield the sums over the files."""
+        """Yield the sums over the metrics files of all processes."""
         with self._lock:
             begun = [path for path in self._board.folder.glob("*.db") if path.stat().st_size]  # others hold nothing yet
             yield from SUMS.merge(map(str, begun))
@@ -80,7 +80,10 @@ class Counts:
 
 
 def _move(path: Path, target: Path) -> None:
-    """Add the numbers of a file to another, and delete it; labels keep the limit of values of one process."""
+    """Add the numbers in a metrics file to the file `target`, and delete the first one.
+
+    A label still has at most MOST_NAMES values.
+    """
     sums, known = FILES(str(target)), Names()
     try:
         for key, *_ in sums.read_all_values():
@@ -94,7 +97,7 @@ def _move(path: Path, target: Path) -> None:
 
 
 def _bounded(key: str, known: Names) -> str:
-    """Return the key of a number with labels that are `known`, or OTHER."""
+    """Return the key of a number, with OTHER for each label value that `known` does not accept."""
     metric, name, labels, about = json.loads(key)
     bounds = {label: value for label, value in labels.items() if label == LE}
     named = {label: known.find((metric, label), value) for label, value in labels.items() if label != LE}
@@ -102,7 +105,7 @@ def _bounded(key: str, known: Names) -> str:
 
 
 def build_info() -> Iterator[Family]:
-    """Yield the running version."""
+    """Yield a metric with the version of the running code."""
     family = Family(BUILD_INFO.name, BUILD_INFO.help, "gauge")
     labels = {"version": CODE_VERSION, "policy_version": str(POLICY_VERSION)}
     family.add_sample(BUILD_INFO.name, labels, 1)
@@ -110,7 +113,7 @@ def build_info() -> Iterator[Family]:
 
 
 class _Together:
-    """The figures of several collectors, in the form for prometheus_client."""
+    """The metrics of several sources, in the form that prometheus_client requires."""
 
     def __init__(self, tellers: Iterable[Collect]) -> None:
         self._tellers = tuple(tellers)
@@ -121,7 +124,7 @@ class _Together:
 
 
 def exposition(*tellers: Collect) -> bytes:
-    """Return the figures in the text format of Prometheus."""
+    """Return the metrics in the text format of Prometheus."""
     return generate_latest(_Together(tellers))
 
 
@@ -190,13 +193,13 @@ class MetricsServer(ThreadingHTTPServer):
         self.server_close()
 
     def troubles(self, path: str) -> Sequence[str] | None:
-        """Return the troubles of a worker at a health path; None at any other."""
+        """Return the worker's troubles for `/healthz` or `/readyz`; None for another path, or if this is no worker."""
         if self._health is None or path not in HEALTH:
             return None
         return self._health(HEALTH[path])
 
     def answer(self, path: str) -> tuple[str, bytes] | None:
-        """Return the media type and body of a path; None if there is none."""
+        """Return the media type and the body for a path; None if the path does not exist."""
         if path == "/metrics":
             return CONTENT_TYPE_LATEST, exposition(*self._tellers)
         if path == "/metrics.json" and self._counts:
@@ -218,7 +221,7 @@ class MetricsServer(ThreadingHTTPServer):
 
 
 def averages(families: Iterable[Family]) -> dict[str, Any]:
-    """Return sums of families; rates and averages without data are null."""
+    """Return the JSON object of `/metrics.json`: counts, rates and averages. A rate or average without data is null."""
     samples = [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
 
     def by(metric: Metric, label: str) -> dict[str, int]:

@@ -12,12 +12,15 @@ BACKOFF_S = (0.1, 0.5, 1.0, 2.0)  # between looks for a store that is away
 
 
 def pause(failures: int) -> float:
-    """Return the pause after so many failures in a row, in seconds; the first failure is 0."""
+    """Return the pause in seconds after a failure; `failures` is the number of failures directly before it."""
     return BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
 
 
 class Outage:
-    """The threads that cannot reach the server `name` now. Logs `<name> away` and `<name> back`."""
+    """Tracks the threads that cannot reach the server `name`.
+
+    Logs `<name> away` for the first such thread, and `<name> back` after the last one.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -30,14 +33,14 @@ class Outage:
         return bool(self._missing)
 
     def begins(self, who: str, error: Exception) -> None:
-        """Record that `who` cannot reach the server."""
+        """Record that the thread `who` cannot reach the server, because of `error`."""
         with self._lock:
             if not self._missing:
                 log.warning(f"{self._name} away", extra={"error": f"{type(error).__name__}: {error}"})
             self._missing.add(who)
 
     def ends(self, who: str) -> bool:
-        """Record that `who` reaches the server. Returns whether that is new."""
+        """Record that the thread `who` reaches the server. Return whether it could not reach the server before."""
         with self._lock:
             if who not in self._missing:
                 return False
@@ -48,7 +51,7 @@ class Outage:
 
 
 class SaidSeldom(logging.Filter):
-    """Passes each text of a logger once in QUIET_S: Celery logs every attempt to reach its broker."""
+    """A log filter that passes each text once in QUIET_S: Celery logs every attempt to reach its broker."""
 
     def __init__(self) -> None:
         super().__init__()

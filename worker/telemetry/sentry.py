@@ -1,4 +1,4 @@
-"""Errors go to Sentry, without the bodies of evidence; `errors` is how the rest of the planner reports them."""
+"""Sends errors to Sentry, without texts from outside; other code reports them with the module `errors`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_TEXT = 200
 
 @cache  # a solo worker is its own child: both signals come to the same process
 def set_up(dsn: str, pid: int) -> None:
-    """Report the errors of the process `pid`, this one: connections survive no fork."""
+    """Report the errors of this process, whose id is `pid`. A forked process has to call it again."""
     ignore_logger("planner.gateway.failures")  # beside which the exception itself is reported
     sentry_sdk.init(
         dsn=dsn,
@@ -65,9 +65,9 @@ def reported_as(task: str) -> Iterator[None]:
 
 
 def without_evidence(event: Any, _: Any) -> Any:
-    """Keep ids, types and places; drop all that could quote a message: texts, arguments, local variables.
+    """Return the event without all that could quote a message: texts, arguments and local variables.
 
-    An event that this fails for is not sent.
+    Ids, types and places in the code stay. If this function fails, Sentry does not send the event.
     """
     kept = {name: value for name, value in event.items() if name in REPORTED}
     extra = {name: _cut(value) for name, value in event.get("extra", {}).items() if name in REPORTED_EXTRA}
@@ -82,7 +82,7 @@ def without_evidence(event: Any, _: Any) -> Any:
 
 
 def _bare(error: dict[str, Any]) -> dict[str, Any]:
-    """Keep an exception's type and places; its text only where such errors quote no message."""
+    """Return an exception's type and places in the code; its text only if such errors never quote a message."""
     kept: dict[str, Any] = {name: error[name] for name in ("type", "module", "mechanism") if name in error}
     if f"{error.get('module')}.".startswith(TELLING):
         kept["value"] = _cut(error.get("value"))

@@ -73,7 +73,7 @@ class SharedState:
         }
 
     def _ask(self, asked: Iterable[Sequence[Any]]) -> list[Any]:
-        """Call these methods of the client, all at once; a value of another type counts as 0."""
+        """Return the results of these methods of the client, in one round trip; a key of another type counts as 0."""
         pipeline = self._client.pipeline(transaction=False)
         for name, *arguments in asked:
             getattr(pipeline, name)(*arguments)
@@ -146,7 +146,7 @@ class SharedState:
         return values
 
     def _budgets(self, now_ms: int) -> Values:
-        """Return the number of scopes whose grant of today is used up, without any more available."""
+        """Return the number of tenants and of repositories with an exhausted day budget; empty if too many to read."""
         if max(self._ask(("hlen", part.grants) for part in self._parts)) > MOST_BUDGETS:
             return {}
         pipeline = self._client.pipeline(transaction=False)

@@ -1,7 +1,7 @@
-"""Spans by OpenTelemetry's SDK, over OTLP/HTTP; the rest of the planner uses `tracing`.
+"""Records spans with OpenTelemetry's SDK and exports them over OTLP/HTTP; other code uses the module `tracing`.
 
-Spans wait in a bounded queue (OTEL_BSP_MAX_QUEUE_SIZE), and a thread sends them: an outage of the collector costs only
-spans. The OTEL_* variables configure its address and everything else.
+A thread exports the spans from a bounded queue (OTEL_BSP_MAX_QUEUE_SIZE). So during an outage of the collector, only
+spans are lost. The OTEL_* variables configure the exporter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NOISY = (  # about a collector that is away
 
 
 class _Process:
-    """The tracing objects of this process, from its first span on."""
+    """The tracer of this process; the first span creates it."""
 
     def __init__(self) -> None:
         self.service = ""
@@ -44,7 +44,7 @@ class _Process:
         os.register_at_fork(after_in_child=self.forget)
 
     def forget(self) -> None:
-        """Start over, as in a child process: the export thread belongs to its parent."""
+        """Drop the tracer in a forked process, because the export thread exists only in the parent."""
         self.lock, self.provider, self._tracer = threading.Lock(), None, None
 
     def tracer(self) -> Tracer:
@@ -79,7 +79,7 @@ def set_up(service: str) -> None:
 
 
 def shut_down() -> None:
-    """Send the waiting spans, and drop the tracing objects of this process."""
+    """Export the waiting spans, and drop the tracer of this process."""
     provider = _here.provider
     _here.forget()
     if provider:
@@ -90,7 +90,7 @@ def shut_down() -> None:
 
 @contextmanager
 def span(name: str, kind: str, parent: str | None, attributes: Attributes) -> Iterator[None]:
-    """Open a span for the block; of an exception it has the type, never the text."""
+    """Open a span for the block. Of an exception, the span records the type and never the text."""
     with _here.tracer().start_as_current_span(
         name,
         context=_context(parent),
@@ -132,7 +132,7 @@ def note(name: str, kind: str, parent: str, began_ns: int, attributes: Attribute
 
 
 def _context(parent: str | None) -> Context | None:
-    """Return the context of a parsed traceparent; None for that of the current span."""
+    """Return the trace context of a traceparent; None, which means the current span, without one."""
     if parent is None:
         return None
     ids = int(parent[3:35], 16), int(parent[36:52], 16)

@@ -1,7 +1,7 @@
-"""Traces of goals and plans, if PLANNER_TRACING is set; otherwise no exporter is even imported.
+"""Traces goals and plans if PLANNER_TRACING is set; otherwise it imports no exporter.
 
 Names and attributes follow OpenTelemetry's conventions for messaging and for generative AI. Attributes contain ids,
-counts and our own words, never texts of a goal, an outcome or a model.
+counts and the planner's own words, never texts of a goal, an outcome or a model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Attributes = Mapping[str, str | int | float | bool]
 
 
 class CannotTrace(PlannerError):
-    """The OTEL_* variables describe nothing that spans can be sent with."""
+    """The OTEL_* variables are invalid, so no spans can be exported."""
 
 
 class SpanKind(Enum):
@@ -70,7 +70,7 @@ def span(
     parent: str | None = None,
     attributes: Attributes = NO_ATTRIBUTES,
 ) -> AbstractContextManager[None]:
-    """Open a span for the block: below `parent`, a traceparent, else below the current span, else as a new trace."""
+    """Open a span for the block: a child of `parent` (a traceparent), else of the current span, else a new trace."""
     return spans_module.span(name, kind.value, parent, attributes) if spans_module else nullcontext()
 
 
@@ -92,13 +92,13 @@ def traceparent(given: str | None = None) -> str | None:
 
 
 def note(name: str, kind: SpanKind, parent: str, began_ns: int, attributes: Attributes = NO_ATTRIBUTES) -> str:
-    """Record a span that ends now, and return its traceparent; that of its parent without tracing."""
+    """Record a span that ends now, and return its traceparent; without tracing, return `parent`."""
     found: str = spans_module.note(name, kind.value, parent, began_ns, attributes) if spans_module else parent
     return found
 
 
 def messaging(operation: str, destination: str, attributes: Attributes = NO_ATTRIBUTES) -> Attributes:
-    """Return the attributes of an operation on a stream's message by the conventions: `send` or `process`."""
+    """Return the OpenTelemetry messaging attributes of an operation (`send` or `process`) on a stream."""
     return {
         "messaging.system": "redis",
         "messaging.operation.name": operation,
