@@ -33,8 +33,8 @@ def gateway(redis_url: str) -> Iterator[TestClient]:
     app = create_app(Settings(redis_url=redis_url))
 
     @app.post("/test/goals")
-    def door(caller: Producer, goal: Goal) -> dict[str, Any]:
-        return {"tenant": caller.admit(goal), "key": caller.key.key_id}
+    def door(caller: Producer, goal: dict[str, Any]) -> dict[str, Any]:
+        return {"tenant": caller.admit(Goal.model_validate(goal)), "key": caller.key.key_id}
 
     with TestClient(app, base_url="http://localhost") as made:
         yield made

@@ -90,8 +90,9 @@ def test_nobody_mends_high_files_without_an_approval(here: Container, redis: Red
     approve(here, redis, made, "s-0")
     report(redis, answer(last(redis, "s-0"), verify=[{"tool": "pytest", "exit_code": 0}]))
     drain(here)
-    report(redis, answer(last(redis, "check"), **RED))
-    drain(here)
+    for _ in range(2):  # the first failure may be that of a flaky test
+        report(redis, answer(last(redis, "check"), **RED))
+        drain(here)
     before = len(specs(redis))
 
     for more in ({}, {"attempt": 1}, {"attempt": 2, "lease": "guessed"}):

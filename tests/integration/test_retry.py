@@ -89,7 +89,7 @@ def test_a_retry_says_what_the_goal_said_and_both_plans_name_each_other(planner:
     head = codec.loads(planner.client.hget(home(second).plan(second).plan, "head") or b"")
     assert (head["context"]["base_sha"], head["approvals"]) == ("abcdef0", ["HIGH"])
     assert "--base-sha" not in result.output
-    assert "It begins at 9f1c2d4" in run("retry", first).output
+    assert "The new goal begins at 9f1c2d4" in run("retry", first).output
 
 
 def home(plan_id: str) -> keys.Partition:

@@ -197,7 +197,7 @@ def test_a_baseline_of_tests_that_are_not_there_yet_halts_nothing_since_they_ran
         plan.rest()
 
     assert plan.states["t-baseline"] == "FAILED"
-    assert list(plan.active) == ["t-mend"]
+    assert (list(plan.active), plan.active["t"].attempt) == (["t"], 2)  # its failing test may be flaky
 
 
 def test_without_the_echo_nothing_is_concluded_of_the_base() -> None:

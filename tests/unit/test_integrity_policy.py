@@ -47,7 +47,7 @@ def test_a_repair_that_skips_a_test_is_refused_once_with_the_sentence_as_guidanc
     plan.report(found(SKIPPED, attempt=2))
     assert (plan.state, plan.halt["rule"]) == ("HALTED", "integrity")
     assert plan.halt["evidence"]["places"][-1]["path"] == "tests/test_a.py"
-    assert "say so in the goal" in plan.halt["evidence"]["unblock"]
+    assert "state it in the goal" in plan.halt["evidence"]["unblock"]
 
 
 @pytest.mark.parametrize(
