@@ -1,7 +1,7 @@
 """The tool catalogue: commands are selected from it, never invented.
 
-A command line is parsed without a shell and must match one contract completely. The result is an argv that a controller
-also runs without a shell. `verify` for people is rendered from that argv, so both always agree.
+A command line is parsed without a shell, and one contract must accept all of it. The result is an argv that a
+controller also runs without a shell. The text `verify` for people is rendered from this argv, so both always agree.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class Catalogue:
         return Catalogue.of((*added.values(), *kept), {**self.recipes, **recipes})
 
     def match(self, command: str) -> VerifyTool:
-        """Parse a command line, perhaps with a folder: `cd web && npm test`. Raises UnknownCommand with the nearest."""
+        """Parse a command line, perhaps with a folder: `cd web && npm test`.
+
+        Raises UnknownCommand if no contract accepts it; the error names the most similar known command.
+        """
         if found := _IN_FOLDER.fullmatch(command.strip()):
             folder = clean("".join(words(found["folder"])))
             if not is_folder(folder):
@@ -72,11 +75,17 @@ class Catalogue:
         return self.match_argv(argv, command)
 
     def match_argv(self, argv: tuple[str, ...], shown: str = "") -> VerifyTool:
-        """Return the verification of the contract that accepts all of `argv`; else UnknownCommand names the nearest."""
+        """Return the verification of the contract that accepts all of `argv`.
+
+        Raises UnknownCommand if there is none; the error names the most similar known command.
+        """
         return _tool(self, argv) or self._read(argv, shown)[0].tool(argv)
 
     def call(self, tool: str, args: tuple[str, ...]) -> VerifyTool:
-        """Return a verification by contract id, with the options that the contract requires."""
+        """Return the verification of the contract with the id `tool`, with `args` and all required options.
+
+        Raises UnknownCommand if there is no such contract, or if it does not accept `args`.
+        """
         contract = self.contracts.get(tool)
         if contract is None:
             nearest = difflib.get_close_matches(tool, self.contracts, n=1, cutoff=0)[0]
@@ -92,8 +101,8 @@ class Catalogue:
     def expand(self, verify: Verify | tuple[Verify, ...] | None, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
         """Return the verifications of any form of `verify`.
 
-        It may be a command, a recipe's name, a call, or several of these; `files` are the files for the parts of a
-        recipe. UnknownCommand names the first one that the catalogue does not have.
+        The form may be a command line, a recipe's name, a ToolCall, or several of these. Recipes are aimed at `files`.
+        Raises UnknownCommand, which names the first form that the catalogue does not have.
         """
         if verify is None or verify == "":
             return ()
@@ -110,34 +119,37 @@ class Catalogue:
         return tuple(tool for part in self.recipes[name] for tool in self.run_part(part, files))
 
     def run_part(self, part: Part, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
-        """Return the verifications of one command; empty if it takes files and none of `files` is for it."""
+        """Return the verifications of one line of a recipe, aimed at the suitable ones of `files`.
+
+        Without a suitable file, this is the other command of the line (`Part.otherwise`), or nothing.
+        """
         return tuple(self._tools(part, files))
 
     def aimed(self, name: str, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-        """Return the verifications of a recipe that check some of `files`, and nothing else."""
+        """Return only those verifications of a recipe that take files, aimed at the suitable ones of `files`."""
         return tuple(tool for part in self.recipes[name] for tool in self.aim_part(part, files))
 
     def aim_part(self, part: Part, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-        """Aim one command at those of `files` that it is for; empty if there are none."""
+        """Aim one line of a recipe at the suitable ones of `files`; empty if no file is suitable."""
         return tuple(self._tools(replace(part, otherwise=""), files)) if part.suffixes else ()
 
     def aim_at_all(self, part: Part, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-        """Aim one command at those of `files` that it is for, or at the whole project if these are too many."""
+        """Aim one line of a recipe at the suitable ones of `files`; at the whole project if over MANY are suitable."""
         if part.whole or sum(path.endswith(part.suffixes) for path in files) <= MANY:
             return self.aim_part(part, files)
         return (self.aim(words(part.command), (".",)),)
 
     def aim(self, command: tuple[str, ...], files: Sequence[str] = ()) -> VerifyTool:
-        """Append these paths of the repository to `command`, after `--` if the tool accepts that.
+        """Append the paths `files` to `command`, after `--` if the tool accepts this separator.
 
-        Raises UnknownCommand if no contract takes them.
+        Raises UnknownCommand if no contract accepts the command with these paths.
         """
         argv = (*command, *map(operand, files))
         contract, reading = self._read(argv)
         return contract.tool(contract.command(reading) if contract.end_of_options else argv)
 
     def separate(self, tool: VerifyTool) -> VerifyTool:
-        """Put the paths of `tool` after `--` if it accepts that; `as_typed` is the inverse."""
+        """Put `--` before the paths of `tool` if the tool accepts this separator; `as_typed` removes it again."""
         contract, reading = self._read(tool.argv)
         return tool.model_copy(update={"argv": contract.command(reading)}) if contract.end_of_options else tool
 
@@ -151,10 +163,10 @@ class Catalogue:
         return render(tuple(typed))
 
     def narrow(self, tool: VerifyTool, tests: Iterable[str]) -> VerifyTool | None:
-        """Aim `tool` at these tests alone, named from the root; None if it takes no tests.
+        """Aim `tool` at these tests alone, named from the root; None if the tool takes no such tests.
 
-        Malformed names of tests are left out: names come from outside and never become part of a command in another
-        way. Tests in files outside of the tool's folder are left out, too.
+        Malformed names are left out, because names come from outside: a command may get a name only as a test. Tests in
+        files outside of the tool's folder are left out, too.
         """
         contract, reading = self._read(tool.argv)
         seen = [each for test in tests if (each := _seen_from(test, tool.cwd, contract))]
@@ -168,7 +180,7 @@ class Catalogue:
         return in_folder(found[0].tool(argv), tool.cwd) if found else None
 
     def with_option(self, tool: VerifyTool, option: str) -> VerifyTool:
-        """Add an option to a tool; a tool that has the option, or does not take it, stays as it is."""
+        """Return `tool` with one more option; unchanged if it has the option, or if no contract accepts the result."""
         contract, reading = self._read(tool.argv)
         argv = contract.command(replace(reading, options=(*reading.options, option)))
         if option in reading.options or self.find(argv) is None:
@@ -176,9 +188,10 @@ class Catalogue:
         return tool.model_copy(update={"argv": argv})
 
     def confine(self, tool: VerifyTool, files: Sequence[str]) -> VerifyTool | None:
-        """Aim a tool that reads packages at the folders of `files`, and at those below; None for another tool.
+        """Aim a tool that takes packages at the folders of `files` and all folders below them.
 
-        Also None if a file is in no package of the tool's language: the tool would fail without anything to run.
+        None if the tool takes no packages. Also None if one of these files is in no package, or if no file is in the
+        tool's language. The tool would then fail without anything to run.
         """
         contract, reading = self._read(tool.argv)
         suffixes, files = suffixes_of(contract.languages), all_inner(files, tool.cwd)
@@ -194,15 +207,15 @@ class Catalogue:
         return self._read(tool.argv)[1].spelling
 
     def as_ran(self, tool: VerifyTool) -> VerifyTool:
-        """Let a tool pass whenever it ran, with any findings."""
+        """Return `tool` with more pass codes, so that it passes if it ran, even if it reports findings."""
         codes = {*tool.pass_codes, *self.contracts[tool.tool].ran_codes}
         return tool.model_copy(update={"pass_codes": tuple(sorted(codes))})
 
     def focus(self, tool: VerifyTool, tests: Sequence[str]) -> VerifyTool | None:
-        """Aim `tool` at the first of `tests` that it runs now; None if that is not possible.
+        """Aim `tool` at the first of `tests` that the tool already runs; None if there is no such test.
 
-        The names come from evidence. Malformed ones, and those outside of the tool's tests, are skipped. The form is a
-        rule of safety: no `@file`, no option.
+        The names come from evidence. Malformed names, and tests that `tool` does not run now, are skipped. As a rule of
+        safety, no name may have the form of an option or of `@file`.
         """
         contract = self.contracts.get(tool.tool)
         reading = contract.read(tool.argv) if contract else None
@@ -225,7 +238,7 @@ class Catalogue:
         raise UnknownCommand(f"`{_quote(shown)}` is not in the tool catalogue. {self._nearest(argv, shown)}")
 
     def find(self, argv: tuple[str, ...]) -> tuple[Contract, Reading] | None:
-        """Return the contract that accepts all of `argv`, with its reading of it; None if there is none."""
+        """Return the contract that accepts all of `argv`, and its split of `argv`; None if there is no such one."""
         for contract in self._by_executable.get(argv[0], ()) if argv else ():
             if reading := contract.read(argv):
                 return contract, reading
@@ -261,7 +274,7 @@ class Catalogue:
 
 @lru_cache(maxsize=1024)
 def _closest(shown: str, examples: tuple[str, ...]) -> str:
-    """Return the example that is most similar to `shown`; many goals look up the same few commands."""
+    """Return the example that is most similar to `shown`."""
     return difflib.get_close_matches(shown, examples, n=1, cutoff=0)[0]
 
 
@@ -293,7 +306,7 @@ def _tool(catalogue: Catalogue, argv: tuple[str, ...]) -> VerifyTool | None:
 
 
 def render(tools: Sequence[VerifyTool]) -> str:
-    """Return the command lines of `tools` for people and for a shell, with folders; the first failure ends them."""
+    """Return one command line for people and for a shell: all `tools`, each in its folder, until one fails."""
     return AND.join([_join(tool.argv) if tool.cwd == ROOT else _join_in(tool.cwd, tool.argv) for tool in tools])
 
 
@@ -316,25 +329,25 @@ def split_commands(text: str) -> list[str]:
 
 
 def in_folder(tool: VerifyTool, folder: str) -> VerifyTool:
-    """Set the folder that a tool runs in; the tool's paths are already relative to it."""
+    """Return `tool` with the folder that it runs in; its paths must already be relative to this folder."""
     return tool if tool.cwd == folder else tool.model_copy(update={"cwd": folder})
 
 
 def once(tools: Iterable[VerifyTool]) -> tuple[VerifyTool, ...]:
-    """Remove verifications that repeat an earlier one in the same folder; the last of them is kept."""
+    """Remove repeated verifications: of tools with the same folder and command, only the last one is kept."""
     return tuple({tool.key: tool for tool in tools}.values())
 
 
 def looks_at(tool: VerifyTool, path: str) -> bool:
-    """Return whether a command names a path of the repository."""
+    """Return whether the command of `tool` names `path`, which is a path from the repository's root."""
     seen = inner(path, tool.cwd)
     return seen is not None and operand(seen) in tool.argv
 
 
 def _seen_from(test: str, folder: str, contract: Contract) -> str | None:
-    """Return a test relative to a folder; None if its file is outside. A test without a file is in every folder.
+    """Return the name of a test relative to `folder`; None if the test's file is outside of it.
 
-    The title of a test in a file follows `::`.
+    A test without a file keeps its name. In the result `::` separates a file from the title of its test.
     """
     file = test.partition("::")[0].partition(" > ")[0]
     if not file.endswith(suffixes_of(contract.languages)):
@@ -348,7 +361,11 @@ def _seen_from(test: str, folder: str, contract: Contract) -> str | None:
 
 
 def _within(test: str, places: Sequence[str]) -> Iterator[str]:
-    """Yield the name of `test` relative to each place that runs it; a tool without places runs all tests."""
+    """Yield a name of `test` for each of `places` that contains it; without places, the test itself.
+
+    Places are the folders, files and tests that a command names. If a place is a longer path of the test's file, the
+    yielded name has this longer path.
+    """
     path, colons, name = test.partition("::")
     if not places:
         yield test
@@ -375,11 +392,12 @@ _CONTRACTS = TypeAdapter(tuple[Contract, ...])
 
 
 def keep_contracts(catalogue: Catalogue, steps: Iterable[PlannedStep] | None) -> tuple[dict[str, Any], ...]:
-    """Return the operator's contracts that a plan depends on, encoded to be stored with it.
+    """Return the operator's contracts that a plan depends on, encoded to be stored with the plan.
 
-    Later decisions must read the plan's commands in the same way. Workers may start with other tools files, and a
-    replayed log must give the same plan. Stored are the contracts that `steps` use, and those that replace a built-in
-    one, because these apply to inserted steps. A plan that expands (`steps` None) may later use any of them.
+    All later decisions must read the plan's commands in the same way, and a replayed log must give the same plan. But
+    workers may start with other tools files. Stored are the contracts that `steps` use. Stored are also all contracts
+    that replace a built-in one, because these apply to inserted steps. If `steps` is None, the plan expands and may use
+    any contract, so all are stored.
     """
     if catalogue is CATALOGUE:
         return ()

@@ -1,8 +1,8 @@
-"""Classifies the text of evidence, or a goal's failure log: the category of the failure, its tests and its files.
+"""Classifies the text of evidence, or a goal's failure log: finds the failure's category, its tests and its files.
 
-The text is data: its parts locate a failure for people and for the next attempt, and are never a command. A failure log
-only chooses among the planner's templates. Patterns stay within a line and have no nested repetition, so that reading
-is linear.
+The text is data. Parts of it show people and the next attempt the place of a failure; no part is ever a command. A
+failure log only chooses among the planner's templates. Patterns stay within a line and have no nested repetition, so
+reading takes linear time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOT_INDENTED = re.compile(r"^\S.*", re.MULTILINE)
 
 
 class Family(StrEnum):
-    """The branches of the tree of failures."""
+    """The main groups of failure categories."""
 
     TEST = "TEST"
     COMPILE = "COMPILE"
@@ -118,7 +118,7 @@ def output_parser(tool: str | None) -> OutputParser:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The failure that a text describes; UNKNOWN if it has no known one."""
+    """The failure that a text describes; its category is UNKNOWN if no rule matches the text."""
 
     category: Category
     failing_tests: tuple[str, ...] = ()
@@ -172,10 +172,10 @@ def _diagnose(text: str, rules: OutputParser, *, timed_out: bool = False) -> Dia
 
 
 def category_of(word: str | None, text: str, *, stopped: bool = False) -> Category:
-    """Return the category of a controller's `word` if it has one, else that of the text.
+    """Return the category that a controller's `word` names; for any other word, the category of `text`.
 
-    Case, spaces and hyphens of the word do not count. A `stopped` tool takes precedence over the text. Never raises:
-    UNKNOWN is a valid result.
+    The word is compared without regard to case, spaces and hyphens. If a tool was `stopped`, and the word names no
+    category or UNKNOWN, the result is TEST_TIMEOUT. Raises nothing: UNKNOWN is a valid result.
     """
     name = "_".join((word or "").upper().replace("-", " ").replace("_", " ").split())
     category = ALIASES.get(name) or Category.__members__.get(name)
@@ -204,9 +204,9 @@ def _combined(rules: OutputParser) -> re.Pattern[str]:
 
 
 def _line(hits: list[_Hit], start: int) -> int | None:
-    """Return the first line number from the failure on, else the last one before it.
+    """Return the first line number at or after the failure; without one, the last number before it.
 
-    A traceback ends with the line that raised.
+    A traceback ends with the line that raised, so its last number is the right one.
     """
     after = (hit.line for hit in hits if hit.at.start() >= start and hit.line)
     before = (hit.line for hit in reversed(hits) if hit.line)
@@ -249,9 +249,10 @@ _VARIABLE = (
 
 
 def signature(category: Category, failing_tests: Iterable[str], trace: str) -> str:
-    """Return a name of a failure; equal failures have equal names.
+    """Return a short name for a failure; equal failures get equal names.
 
-    Numbers, paths, addresses, ids and timings of the trace do not count. Empty evidence has an empty name.
+    Numbers, paths, addresses, ids and timings in the trace make no difference. The name is empty if there is no
+    evidence, or if only the planner reports this category.
     """
     tests, shape = sorted(set(filter(None, failing_tests))), _shorten(trace, MAX_TEXT // 2, MAX_TEXT // 2)
     for pattern, replacement in _VARIABLE:
@@ -291,9 +292,9 @@ _IS_FAILING = _any(_FAILING, *(each.failing for each in _SIGNS), flags=re.M)
 
 
 def read_log(log: str, files: Sequence[str] = ()) -> LogSign:
-    """Return the evidence in `log`.
+    """Return the sign of a needed repair that `log` shows.
 
-    `files` of the repository distinguish its own modules from a missing dependency.
+    A missing module with a name from `files`, the repository's paths, does not count as a missing dependency.
     """
     if not log.strip():
         return LogSign.NONE

@@ -1,7 +1,7 @@
-"""Finds imports that fail while pytest collects tests, except those that later files of a campaign explain.
+"""Finds imports that fail while pytest collects tests, except those of modules that a campaign will write.
 
-Tests may be written before their code. Then an import of a module that the plan creates or changes fails as expected.
-pytest reports one such error for each file of tests.
+Tests may be written before their code. An import then fails as expected if the plan creates or changes the imported
+module. pytest reports one such error for each file of tests.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _NO_NAME = re.compile(
 
 
 def errors_in(output: str) -> list[str]:
-    """Return the errors that end the collection of files, as pytest prints them."""
+    """Return the errors that stopped pytest from collecting files, in the form of its output."""
     found = (f"E   {match['error'].strip()[:MAX_ERROR]}" for match in _ERROR.finditer(output))
     return list(dict.fromkeys(found))[:MOST_ERRORS]
 
 
 def unexpected(text: str, files: Iterable[str]) -> list[str]:
-    """Return the failed imports in `text` of modules and names that no file of `files` brings."""
+    """Return the failed imports in `text`, except those of modules that a file of `files` provides."""
     known = frozenset(name for path in files for name in _modules_of(path))
     found = (line for line in text.splitlines() for name in [_imported(line)] if name and not _is_known(name, known))
     return list(dict.fromkeys(line.removeprefix("E").strip() for line in found))
 
 
 def _imported(line: str) -> tuple[str, str] | None:
-    """Return the module of a failed import, and the name in it or ""."""
+    """Return the module of a failed import and the name imported from it, else ""; None for another line."""
     if found := _NO_NAME.search(line):
         return found["module"], found["name"]
     found = _NO_MODULE.search(line)
@@ -43,7 +43,7 @@ def _imported(line: str) -> tuple[str, str] | None:
 
 
 def _is_known(imported: tuple[str, str], known: Collection[str]) -> bool:
-    """Return whether a module is one of these, or a package of one; a name may be a module of its package."""
+    """Return whether `known` has the imported module, a module inside of it, or the imported name as a module."""
     module, name = imported
     if module in known or (name and f"{module}.{name}" in known):
         return True

@@ -1,11 +1,11 @@
-"""The accepted commands of one tool in the catalogue, as plain data, and the matching of an argv.
+"""The commands of one tool in the catalogue that are accepted, as plain data, and the code that matches an argv.
 
-Tools are selected from a fixed catalogue, never invented. A contract matches completely or not: a word that is neither
-a listed option nor a valid positional refuses the command.
+Tools are selected from a fixed catalogue, never invented. A contract accepts a whole command or refuses it: each word
+must be a listed option or a valid positional.
 
-Words that come from data (paths, names of tests) could choose the verification. `@file` makes pytest, ruff, mypy and
-tsc read options from that file, `+name` chooses cargo's toolchain, `-x` is an option. No such word is valid, for any
-kind. This is a rule of safety, not of planning: it applies at once, to plans of every policy version.
+Words that come from data (paths, names of tests) could change the verification. `@file` makes pytest, ruff, mypy and
+tsc read options from that file, `+name` selects cargo's toolchain, and `-x` is an option. No kind accepts such a word.
+This is a rule of safety, not of planning: it applies at once, to plans of every policy version.
 """
 
 from __future__ import annotations
@@ -82,10 +82,7 @@ def _pattern(alternatives: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def fits(kind: str, word: str) -> bool:
-    """Return whether `word` is a valid value of `kind`.
-
-    It has at most 1000 characters, and all of them are visible.
-    """
+    """Return whether `word` is a valid value of `kind`, with at most 1000 characters, all of them visible."""
     return (
         len(word) <= 1000
         and not word.startswith(_TAKEN_FOR_MORE)
@@ -101,7 +98,7 @@ def operand(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An argv split by the contract that accepts it, without `--`."""
+    """The parts of an argv that a contract accepts, without the separator `--`."""
 
     spelling: tuple[str, ...]
     options: tuple[str, ...]
@@ -111,13 +108,13 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """One tool: its words, their arguments, its time limit and its exit codes.
+    """One tool: the words that its command may contain, its time limit and its exit codes.
 
-    `options` are regular expressions for whole words, a closed set in any order. `valued` options take one more word of
-    a kind. `required` options must be present. `tails` are the only words that may follow `--`, unless the tool reads
-    `--` as `end_of_options`: then positionals may. `pass_codes` mean that the code under test is right. `ran_codes`
-    mean that the tool ran, unless its output has a text of `cannot_run`. Without `languages` the tool is for all
-    languages of its toolchain.
+    `options` are regular expressions for whole words; no other options are accepted, and their order is free. Each of
+    the `valued` options takes the next word as its value. `required` options must be present. Only `tails` may follow
+    `--`; positionals may follow it if the tool reads `--` as `end_of_options`. `pass_codes` mean that the code under
+    test is right. `ran_codes` mean that the tool ran, unless its output contains a text of `cannot_run`. Without
+    `languages` the tool is for all languages of its toolchain.
     """
 
     id: str
@@ -152,7 +149,7 @@ class Contract:
     min_risk: RiskLevel = RiskLevel.LOW
 
     def read(self, argv: tuple[str, ...]) -> Reading | None:
-        """Split `argv`; None if this contract does not accept all of it."""
+        """Split `argv` into its parts; None if this contract does not accept all of it."""
         if not all(each in argv for each in self.required) or not all(map(is_visible, argv)):
             return None
         spellings = (tuple(each.split()) for each in self.spellings)
@@ -180,9 +177,10 @@ class Contract:
         return VerifyTool(tool=self.id, argv=argv, timeout_s=self.timeout_s, pass_codes=self.pass_codes)
 
     def narrow(self, reading: Reading, tests: tuple[str, ...], titles: Sequence[str] = ()) -> tuple[str, ...] | None:
-        """Aim an accepted command at `tests` alone; None if it takes no such tests.
+        """Return the argv of an accepted command, aimed at `tests` alone; None if it cannot take these tests.
 
-        `titles` are those of tests in files; with one that cannot be selected, or none, whole files run.
+        For tests named by their files, `titles` are the tests' titles. If a title is missing or cannot be selected, the
+        whole files run.
         """
         if not self.focus or not 0 < len(tests) <= self.focus_most:
             return None
@@ -205,7 +203,10 @@ class Contract:
         return self.command(Reading(reading.spelling, options, tests, tail))
 
     def _by_titles(self, titles: Sequence[str]) -> Iterator[str]:
-        """Yield the option that selects tests by the words of their titles; a title is data, and gives only words."""
+        """Yield the option that selects tests by words of their titles; nothing if a title has no words.
+
+        A title is data: only its letters, digits and underscores go into the option.
+        """
         parts = (
             [part for part in _IN_TITLE.split(title) if part][-1 if self.focus_last_title else 0 :] for title in titles
         )
@@ -214,9 +215,9 @@ class Contract:
             yield rf"{self.focus_title}=(?:^|\W)(?:{pattern})(?:\W|$)"
 
     def command(self, reading: Reading) -> tuple[str, ...]:
-        """Return the argv of a reading, with positionals after `--` if the tool accepts that.
+        """Return the argv of a reading, with `--` before its positionals if the tool accepts this separator.
 
-        A lone `.` comes from the planner, and stays in front.
+        A lone `.` gets no `--`: it comes from the planner, never from data.
         """
         ended = ("--",) if self.end_of_options and any(word != "." for word in reading.positionals) else ()
         return (*reading.spelling, *reading.options, *ended, *reading.positionals, *reading.tail)
@@ -242,7 +243,7 @@ class Contract:
 
 
 def titles_by(option: str) -> str:
-    """Return the form of an option that selects tests by words of their titles."""
+    """Return the regular expression of the options that `Contract.narrow` makes to select tests by their titles."""
     return re.escape(option) + r"=\(\?:\^\|\\W\)\(\?:[A-Za-z0-9_|\\+]{1,900}\)\(\?:\\W\|\$\)"
 
 
@@ -259,11 +260,11 @@ test_runner = partial(Contract, category=ToolCategory.TEST, end_of_options=True,
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One line of a recipe: a command that gets the step's files of these `suffixes`.
+    """One line of a recipe: a command, followed by the step's files with one of the `suffixes`.
 
-    `otherwise` is the whole command if the step has no such file; if it is empty the part is left out. `tests` takes
-    only files of tests. `each` runs the command once for each file, for tools that read only one. `whole` runs it
-    unchanged if the step has such a file, for tools that only read the whole project.
+    `otherwise` is the whole command if the step has no such file; if it is empty, the line is left out. `tests` takes
+    only files of tests. `each` runs the command once for each file, for tools that read only one file. `whole` runs the
+    command without files if the step has such a file, for tools that only read the whole project.
     """
 
     command: str
@@ -287,7 +288,10 @@ _SCRIPTS = {  # of a category: the kind of its names is `<key>_script`, the valu
 def scripts(
     name: str, spellings: tuple[str, ...], test_tails: tuple[str, ...] = (), cannot_run: tuple[str, ...] = ()
 ) -> tuple[Contract, ...]:
-    """Return one contract for each category of a runner of scripts; the name of a script shows its category."""
+    """Return the contracts of a script runner, such as npm: one for each category of scripts.
+
+    The name of a script, such as `test` or `lint`, shows its category.
+    """
     return tuple(
         Contract(
             id=f"{name}-{kind}",

@@ -66,7 +66,7 @@ def stem_of(path: str) -> str:
 
 
 def subject_of(test: str) -> str:
-    """Return the subject in a test's name: `cart` of test_cart.py, cart_test.go, cart.spec.ts and CartTests.java."""
+    """Return the subject of a file of tests, by its name in lower case: `cart` of test_cart.py and cart.spec.ts."""
     return _OF_TESTS.sub("", stem_of(test))
 
 
@@ -94,7 +94,7 @@ def decides_installation(path: str) -> bool:
 
 
 def is_named_as_test(path: str) -> bool:
-    """Return whether runners take a file for tests by its name; conftest.py next to tests is not one."""
+    """Return whether test runners collect a file because of its name; false for helpers next to tests: conftest.py."""
     name = name_of(path)
     is_named = _TEST_NAME.fullmatch(name) is not None and name not in _BESIDE_TESTS
     return is_named or _RUN_WHOLE.fullmatch(path) is not None
@@ -102,7 +102,10 @@ def is_named_as_test(path: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def configures_verification(path: str) -> bool:
-    """Return whether a file configures a verification, in any folder and any case; only its own name allows it."""
+    """Return whether a file configures a verification, in any folder and in any case of its letters.
+
+    A step may change such a file only if its own name is in the allowlist.
+    """
     folded = path.casefold()
     return _IS_NAME(name_of(folded)) or _IS_BELOW(folded)
 
@@ -114,23 +117,26 @@ def instructs_agents(path: str) -> bool:
 
 
 def is_allowed_by_name_alone(path: str) -> bool:
-    """Return whether no pattern matches a file, because it decides about verifications or agents."""
+    """Return whether an allowlist must name this file, because it configures verifications or instructs agents.
+
+    No pattern matches such a file.
+    """
     return configures_verification(path) or instructs_agents(path)
 
 
 def may_be_of_tests(path: str) -> bool:
-    """Return whether a file may belong to tests, or configure a verification, in some tree."""
+    """Return whether a file belongs to tests, or configures a verification, in at least one possible tree of files."""
     *folders, name = path.split("/")
     is_beside = not (_TEST_FOLDERS | _BESIDE_SOURCES).isdisjoint(folders)
     return is_beside or _is_by_name(name) or configures_verification(path)
 
 
 def tests_in(paths: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function that tests whether a file belongs to tests, or configures a verification, in a tree of `paths`.
+    """Return a function: does a file belong to tests, or configure a verification, in a tree with these `paths`?
 
-    Files in `tests` belong to tests, and so do snapshots and mocks. Folders named `test`, `spec` or `specs` may hold
-    sources. They belong to tests if a file below is named as a test, and a `test` also next to a manifest or at the
-    root.
+    Files in a folder `tests` belong to tests, and so do snapshots and mocks. Folders named `test`, `spec` or `specs`
+    may contain sources. They belong to tests if a file below them is named as a test. A folder `test` also belongs to
+    tests if it is at the root or next to a manifest.
     """
     known = tuple(paths)
     roots = {"", *(path.rpartition("/")[0] for path in known if name_of(path) in MANIFESTS)}
@@ -174,10 +180,10 @@ def files_of(files: Iterable[str], *roles: Role) -> tuple[str, ...]:
 
 
 def chunks(files: Sequence[str], size: int) -> tuple[tuple[str, ...], ...]:
-    """Split `files` into groups of at most `size`, unless all fit into one.
+    """Split `files` into groups of at most `size`; into one group if all fit.
 
-    Documents, sources and tests are in separate groups. Tests come last, so that the group that can make the tests pass
-    again is the one that they verify.
+    Documents, sources (with manifests) and tests are in separate groups. Tests come last, because they verify all
+    groups before them.
     """
     if len(files) <= size:
         return (tuple(files),) if files else ()

@@ -14,7 +14,7 @@ _WILD = re.compile(r"[*?]")
 
 
 def paths_of(files: Iterable[str], patterns: Iterable[str]) -> Iterator[str]:
-    """Yield `files`, and for each pattern a path in its leading folder."""
+    """Yield all of `files`, and for each pattern a path in the folder before its first wildcard."""
     yield from files
     for pattern in patterns:
         fixed = _WILD.split(pattern, maxsplit=1)[0]
@@ -22,13 +22,13 @@ def paths_of(files: Iterable[str], patterns: Iterable[str]) -> Iterator[str]:
 
 
 def candidates(paths: Iterable[str]) -> list[str]:
-    """Return the places where instructions for `paths` may be, those of the root first."""
+    """Return the possible paths of instructions for `paths`; those at the root come first."""
     folders = dict.fromkeys(("", *(folder for path in paths for folder in _folders_above(path))))
     return [f"{folder}{name}" for folder in folders for name in NAMES]
 
 
 def choose(paths: Iterable[str], there: Collection[str]) -> list[str]:
-    """Return the instructions for `paths` among the files that are `there`, those of the root first."""
+    """Return the instructions for `paths`, chosen from the existing files `there`; those at the root come first."""
     folders = {path.rpartition("/")[0] + "/" if "/" in path else "" for path in there if _is_one(path)}
     nearest = (next((folder for folder in _folders_above(path) if folder in folders), "") for path in paths)
     chosen = dict.fromkeys(("", *nearest))
@@ -36,14 +36,17 @@ def choose(paths: Iterable[str], there: Collection[str]) -> list[str]:
 
 
 def choose_of_goal(files: Iterable[str], patterns: Collection[str], there: Collection[str]) -> list[str]:
-    """Return the instructions that any step of a goal may get; the goal's patterns also match new files."""
+    """Return all instructions that a step of a goal may get, chosen from the existing files `there`.
+
+    The goal's patterns also match new files, so all instructions below the patterns' folders are included.
+    """
     below = tuple(path.removesuffix("*").lstrip("/") for path in paths_of((), patterns))
     chosen = choose(paths_of(files, patterns), there)
     return [*chosen, *(path for path in there if path not in chosen and _is_one(path) and path.startswith(below))]
 
 
 def digests_of(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the digest of each file: of its content as UTF-8, with other bytes replaced."""
+    """Return the SHA-256 digest of each file's text, by the path of the file."""
     return {path: f"sha256:{sha256(text.encode()).hexdigest()}" for path, text in texts.items()}
 
 

@@ -27,11 +27,12 @@ SYNTAX = r"(?P<code>SyntaxError|IndentationError|TabError)"
 
 @dataclass(frozen=True, slots=True, eq=False)  # rules compare by identity: parsers are keys of a cache
 class OutputRule:
-    """The form of a line and its meaning; without a category it only locates.
+    """The form of one line of output and its meaning; a rule without a category only finds tests, files and lines.
 
-    A pattern describes one line from its first character, so words inside a test's name or a printed text do not match.
-    Its groups are `test`, `file`, `line` and `code`. Repeats are bounded or cannot overlap, so matching is linear in
-    the line. `needs` is the `name` of a rule that must have matched above. A trace begins at a `telling` line.
+    A pattern must match from the first character of a line, so words inside a test's name or a printed text do not
+    match. Its groups are `test`, `file`, `line` and `code`. Repeats are bounded or cannot overlap, so matching is
+    linear in the line. `needs` is the `name` of a rule that must have matched an earlier line. The shown part of the
+    output (the trace) begins at the first `telling` line.
     """
 
     pattern: str
@@ -64,8 +65,8 @@ class Rank(IntEnum):
 class QuickCheck:
     """A tool that checks single files, or else a project, and the signs that a project uses it.
 
-    A project uses it if it has a file of `files`, or a manifest of `within` that matches `text`. With `both` it needs
-    one of each. A goal with a word that matches `about`, a regular expression, requests the check.
+    A project uses the tool if it has one of `files`, or a manifest named in `within` whose text matches `text`. With
+    `both` it needs both signs. A goal requests the check if one of its words matches `about`, a regular expression.
     """
 
     name: str
@@ -77,7 +78,7 @@ class QuickCheck:
     about: str = LINTING
 
     def is_configured(self, manifests: Mapping[str, str]) -> bool:
-        """Return whether manifests, by their paths, configure this tool."""
+        """Return whether a project with these manifests uses this tool; `manifests` maps paths to texts."""
         names = {path: path.rpartition("/")[2] for path in manifests}
         by_name = any(name in self.files for name in names.values())
         by_text = any(name in self.within and re.search(self.text, manifests[path]) for path, name in names.items())
@@ -89,9 +90,9 @@ class Language:
     """One language of a goal: its names, its files, and its checks.
 
     `quick`, `build` and `test` name recipes of the catalogue, from cheap to thorough. `types`, `fix` and `dependencies`
-    are the parts that a revision runs before the next attempt; empty if the catalogue has no such tool. Of each tuple
-    of `quick_checks` the first one that a project configures verifies its changes. A manifest counts among `projects`
-    and `workspaces` if its text matches the regular expression given with it.
+    are the commands that a revision runs before the next attempt; empty if the catalogue has no such tool. In each
+    tuple of `quick_checks`, the first check that a project configures verifies its changes. `projects` and `workspaces`
+    are pairs: a manifest counts if its text matches the regular expression after its name.
     """
 
     name: str
@@ -110,13 +111,13 @@ class Language:
     workspaces: tuple[tuple[str, str], ...] = ()  # those that make projects of the language below a part of it
 
     def dependencies_of(self, files: Collection[str]) -> tuple[Part, ...]:
-        """Return the checks of dependencies for a project with these files; empty if the default tools do not apply."""
+        """Return the checks of dependencies for a project; a lock file among `files` may replace the default ones."""
         return next((parts for lock, parts in self.locked_dependencies if lock in files), self.dependencies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSigns:
-    """Signs in failure logs of needed repairs, as regular expressions within a line.
+    """Regular expressions for signs in failure logs that show which repair is needed; each matches within a line.
 
     `dependency` and `build` ignore case. `missing_module` has one group: the first part of the module's name.
     """
@@ -131,8 +132,9 @@ class LogSigns:
 class ConfiguredRunner:
     """A runner of tests, and the signs that a project uses it.
 
-    A project uses it if it has one of `files`, or if a manifest of `within` matches `sign`, a regular expression. With
-    `both` it needs one of each. The group `place` of the match replaces `{place}` in the command.
+    A project uses the runner if it has one of `files`, or a manifest named in `within` whose text matches `sign`, a
+    regular expression. With `both` it needs both signs. `{place}` in the command becomes the group `place` of the
+    match, else ".".
     """
 
     command: str
@@ -142,7 +144,7 @@ class ConfiguredRunner:
     both: bool = False
 
     def command_in(self, manifests: Mapping[str, str], files: Collection[str]) -> str | None:
-        """Return the command for a project of these manifests and files; None if it does not use the runner."""
+        """Return the command for a project with these manifests and files; None if the runner is not the project's."""
         by_file = any(name in manifests or name in files for name in self.files)
         texts = (manifests[name] for name in self.within if name in manifests)
         found = next((found for text in texts if (found := re.search(self.sign, text))), None)
@@ -153,9 +155,10 @@ class ConfiguredRunner:
 
 @dataclass(frozen=True, slots=True)
 class PartOption:
-    """An option of tools that run a part of the tests, for projects that judge each run as one of all tests.
+    """An option for runs of only a part of the tests, for projects that hold each run to a standard of the whole suite.
 
-    A project does so if a manifest of `within` matches `sign`, a regular expression.
+    Such a standard is a minimum coverage, for example. A project has one if the text of a manifest named in `within`
+    matches `sign`, a regular expression.
     """
 
     option: str
@@ -164,7 +167,7 @@ class PartOption:
     sign: str
 
     def is_needed(self, manifests: Mapping[str, str]) -> bool:
-        """Return whether the manifests of a project, by their names, judge each run as one of all tests."""
+        """Return whether a project needs the option; `manifests` maps the names of its manifests to texts."""
         return any(re.search(self.sign, manifests[name]) for name in self.within if name in manifests)
 
 
@@ -172,9 +175,9 @@ class PartOption:
 class Toolchain:
     """The tools that several languages may share, and the readers of their output.
 
-    `output` has the parser of a contract by its id, or by the first word of the id: `pytest-focused` needs no separate
-    row. `ranked` has the same rules for output of an unknown tool. `configuration` are patterns of the files that
-    configure a verification, in any folder. If two contracts accept the same words, the narrower one comes first.
+    `output` has the parser for each contract, under its id or under the first word of the id: `pytest-focused` needs no
+    separate row. `ranked` has the same rules, for output of an unknown tool. `configuration` has patterns of the files
+    that configure a verification, in any folder. If two contracts accept the same words, the narrower one comes first.
     `scripts` run commands that a project names, and come after the tools of every language. `checks` are recipes that
     only its languages name.
     """

@@ -56,10 +56,10 @@ _BY_MANIFEST = dict.fromkeys(_OTHER_MANIFESTS, _OTHER) | dict(MANIFESTS)
 
 
 def language_of(context: GoalContext, files: Iterable[str], tested: Sequence[str] = ()) -> Language | None:
-    """Return the language of a goal, by its name or by the goal's project.
+    """Return the language that a goal names, else the most frequent language of the goal's project.
 
-    The project's test command, files, manifests and repository are read in this order. None if most of these are of a
-    language without tools. `tested` are the languages of the contract of its test command.
+    Signs of the project are read in this order: the languages of its test command (`tested`), then `files`, its
+    manifests, and all of its files. The first sign that shows a language decides. None if this language has no tools.
     """
     if context.language and context.language.strip():
         return _BY_WORD.get(context.language.strip().casefold())
@@ -72,7 +72,7 @@ def language_of(context: GoalContext, files: Iterable[str], tested: Sequence[str
 
 
 def suffixes_of(languages: Iterable[str]) -> tuple[str, ...]:
-    """Return the suffixes of files in these languages; an empty suffix, for any file, if all are unknown."""
+    """Return the suffixes of files in these languages; ("",), which fits every file, if no language is known."""
     return tuple(suffix for name in languages if name in LANGUAGES for suffix in LANGUAGES[name].suffixes) or ("",)
 
 
@@ -82,6 +82,6 @@ def _of_suffix(path: str) -> str | None:
 
 
 def _most_common(found: Iterable[str | None]) -> str | None:
-    """Return the most frequent one; of equals the first in the table."""
+    """Return the most frequent language; of equally frequent ones, the first in the table; None without any."""
     counts = Counter(each for each in found if each)
     return max((*LANGUAGES, _OTHER), key=lambda name: counts[name]) if counts else None

@@ -1,6 +1,6 @@
-"""Finds the origin of modules that could not be imported, by the manifests and files of a repository.
+"""Finds out where a module that could not be imported comes from, by the manifests and files of a repository.
 
-A name from a trace is an untrusted word: it is looked up, and it chooses no package.
+The module's name comes from a trace and is untrusted: it is only looked up, and never selects a package to install.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NODE_SUFFIXES = (*LANGUAGES["javascript"].suffixes, *LANGUAGES["typescript"].su
 
 
 class Origin(StrEnum):
-    """The origin of a module that could not be imported."""
+    """Where a module that could not be imported comes from."""
 
     OWN = "own"  # the repository's
     DECLARED = "declared"  # of a package that a manifest names
@@ -71,7 +71,7 @@ class Missing(NamedTuple):
 
     @property
     def package(self) -> str:
-        """The name of its package, as in manifests."""
+        """The name of the package that contains the module, in the form of names in manifests."""
         if self.language == "node":
             parts = self.name.split("/")
             return _plain("/".join(parts[:2] if self.name.startswith("@") else parts[:1]))
@@ -89,7 +89,7 @@ def missing_in(text: str) -> Missing | None:
 
 
 def origin_of(missing: Missing, own: Collection[str], declared: Collection[str]) -> Origin:
-    """Return the origin of a module, by the modules of the repository and the names in its manifests."""
+    """Return where a module comes from; `own` has the repository's modules, `declared` the packages of manifests."""
     package = missing.package
     if missing.name.startswith(_OWN_PATHS) or (missing.language == "rust" and package in _OWN_CRATES):
         return Origin.OWN
@@ -107,14 +107,17 @@ def origin_of(missing: Missing, own: Collection[str], declared: Collection[str])
 
 
 def meant_by(missing: Missing, own: Collection[str], declared: Collection[str]) -> str | None:
-    """Return the one built-in, own or declared module that a missing one misspells; None if there is none."""
+    """Return a built-in, own or declared module whose name the missing one misspells; None if there is none."""
     known = {*map(_plain, _BUILT_IN.get(missing.language, ())), *own, *declared}
     found = sorted(name for name in known if _is_slip(missing.package, name))
     return found[0] if found else None
 
 
 def _is_slip(name: str, meant: str) -> bool:
-    """Return whether two letters are swapped, or one is added, removed or replaced; numbers are versions."""
+    """Return whether a name has one typing error: two letters swapped, or one letter added, removed or replaced.
+
+    Names that differ only in digits are versions, and short names are too alike: both are no typing errors.
+    """
     if name == meant or re.sub(r"\d", "", name) == re.sub(r"\d", "", meant):
         return False
     if len(name) == len(meant):
@@ -128,19 +131,19 @@ def _is_slip(name: str, meant: str) -> bool:
 
 
 def aliases_in(manifests: Mapping[str, str]) -> list[str]:
-    """Return the aliases of paths in TypeScript configurations; an alias for all files below a folder ends with `/`."""
+    """Return the path aliases in TypeScript configurations; an alias for a whole folder ends with `/`."""
     texts = (text for name, text in manifests.items() if name.endswith(".json"))
     return [alias for text in texts for paths in _PATHS.findall(text) for alias in _ALIAS.findall(paths)]
 
 
 def names_in(manifests: Mapping[str, str]) -> list[str]:
-    """Return the names of packages that manifests may mean, among other words."""
+    """Return all words of manifests that may be names of packages; some of them are none."""
     names = (_plain(name) for text in manifests.values() for name in _NAME.findall(text) if len(name) <= MAX_NAME)
     return list(dict.fromkeys(names))
 
 
 def modules_of(files: Iterable[str]) -> list[str]:
-    """Return the names for imports of the repository's own modules and packages."""
+    """Return the names under which the repository's own modules and packages are imported."""
     found: dict[str, None] = {}
     for path in files:
         *folders, name = path.split("/")

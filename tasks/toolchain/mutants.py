@@ -77,7 +77,7 @@ _WORD = re.compile(
 
 
 class Mutant(NamedTuple):
-    """A file with one small mistake: `what` quotes it, before and after."""
+    """A file's `text` with one small mistake in its `line`; `what` quotes the code before and after."""
 
     path: str
     line: int
@@ -93,7 +93,7 @@ class _Edit(NamedTuple):
 
 
 def mutants_of(changes: Sequence[TextChange], count: int) -> list[Mutant]:
-    """Return `count` mutants of the changed lines of sources, from each file in turn; deterministic."""
+    """Return up to `count` mutants of the changed lines of sources, from each file in turn; deterministic."""
     found = [sorted(_mutants(each), key=_rank) for each in changes if each.after and role_of(each.path) is Role.SOURCE]
     turns = (one for turn in zip_longest(*found) for one in turn if one)
     return [each for each, _ in zip(turns, range(count), strict=False)]
@@ -164,7 +164,7 @@ def _of_node(node: ast.expr | ast.stmt, line: bytes) -> Iterator[_Edit]:
 
 
 def _between(left: ast.expr, right: ast.expr, line: bytes, was: str, now: str) -> Iterator[_Edit]:
-    """Yield an edit that replaces an operator; it may only have brackets around it."""
+    """Yield the edit that replaces the operator between two operands; nothing if the operator is not found there."""
     start = left.end_col_offset or 0
     at = line.find(was.encode(), start, right.col_offset)
     if at >= 0:

@@ -1,4 +1,4 @@
-"""Finds the files of a checkout that names of tests mean; reports name them relative to the folder of their runner."""
+"""Finds the files in a checkout that names of tests mean; reports write names relative to the runner's folder."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 
 class ResolvedTests(NamedTuple):
-    """The names of tests as in the checkout, and names with a file that does not exist there."""
+    """Names of tests with their paths in the checkout, and `unknown` names, whose file does not exist there."""
 
     names: tuple[str, ...]
     unknown: tuple[str, ...]
 
 
 def resolve_tests(names: Iterable[str], listing: Iterable[str]) -> ResolvedTests:
-    """Name each test by its file in `listing`, which has to be complete.
+    """Give each name of a test the path of its file in `listing`, which must be the complete list of files.
 
-    A name without a file, such as `TestLogin` or `cart::tests::adds`, stays as it is. So does a dotted name without a
-    module here.
+    A name without a file, such as `TestLogin` or `cart::tests::adds`, does not change. A dotted name does not change if
+    no file in `listing` is its module.
     """
     by_name: dict[str, list[str]] = defaultdict(list)
     for path in listing:
@@ -42,7 +42,7 @@ def resolve_tests(names: Iterable[str], listing: Iterable[str]) -> ResolvedTests
 
 
 def _resolutions(name: str, by_name: dict[str, list[str]]) -> Iterator[str]:
-    """Yield the possible meanings of a name: its file, else a module at the start of a dotted name."""
+    """Yield the possible full names of a test, the best first: by its file, then by a module in a dotted name."""
     file, colons, inner = name.partition("::")
     if _FILE.fullmatch(file) and (path := _file_like(file, by_name)):
         yield path + colons + inner
@@ -53,17 +53,21 @@ def _resolutions(name: str, by_name: dict[str, list[str]]) -> Iterator[str]:
 
 
 def _in_modules(parts: list[str], inner: str, by_name: dict[str, list[str]]) -> Iterator[str]:
-    """Yield the test in the module with the longest name; classes and functions follow the module."""
+    """Yield the full name of a test for each leading part of `parts` that is a module, the longest module first.
+
+    The other parts are classes and functions, and follow the module's path.
+    """
     for count in range(len(parts) - 1, 0, -1):
         if path := _file_like("/".join(parts[:count]) + ".py", by_name):
             yield "::".join((path, *parts[count:], *filter(None, (inner,))))
 
 
 def _file_like(path: str, by_name: dict[str, list[str]]) -> str | None:
-    """Return the one file that a path means: an equal one, one that ends with it, or one that it ends with.
+    """Return the one file in the checkout that `path` means; None if there is none, or several longer ones.
 
-    A path of a container or of another machine, `/builds/shop/tests/test_a.py`, ends with a file of the checkout. A
-    path from a folder below the root, `tests/test_a.py`, is the end of one.
+    It is an equal path, else the only path that ends with `path`, else the longest one that `path` ends with. A path on
+    another machine, such as `/builds/shop/tests/test_a.py`, ends with a path in the checkout. A path relative to a
+    folder of the checkout, such as `tests/test_a.py`, is the end of one.
     """
     plain = path.removeprefix("./")
     candidates = by_name.get(name_of(plain), ())

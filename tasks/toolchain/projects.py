@@ -23,10 +23,10 @@ _FOREIGN = frozenset({"node_modules", "vendor", "third_party", "testdata", "fixt
 
 
 def project_folders(manifests: Mapping[str, str], files: Iterable[str] = ()) -> frozenset[str]:
-    """Return the folders of a repository's projects by its manifests; the texts of some manifests may be unknown.
+    """Return the folders of a repository's projects; `manifests` has the texts, and `files` may have more manifests.
 
-    Some manifests make a project below another one, others only if no project is above. Members of a workspace are part
-    of its project if their tool treats them as one, such as those of Cargo.
+    Some manifests make a project even below another one, others only if no project is above. Members of a workspace are
+    part of its project if their tool, such as Cargo, treats them so.
     """
     texts = {clean(path): text for path, text in manifests.items()}
     paths = {*texts, *(path for path in map(clean, files) if name_of(path) in MANIFESTS)}

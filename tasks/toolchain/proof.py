@@ -1,6 +1,6 @@
-"""Checks whether the report of a tool of tests confirms an exit code that passes.
+"""Checks whether a test tool's report confirms its exit code, by which its tests passed.
 
-A controller checks it before it lands a change, and the planner checks each receipt.
+A controller makes this check before it lands a change, and the planner makes it for each receipt.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tasks.toolchain.test_ids import is_aimed_at
 
 
 class Figures(Protocol):
-    """The counts of a report."""
+    """The counts of tests in a report."""
 
     @property
     def failed(self) -> int:
@@ -23,11 +23,11 @@ class Figures(Protocol):
 
     @property
     def collected(self) -> int:
-        """Return the number of tests that began, or should have."""
+        """Return the number of tests that the run began or should have begun."""
 
     @property
     def files(self) -> Mapping[str, int]:
-        """Return the number of collected tests by file, if the report has it."""
+        """Return the number of collected tests in each file; empty if the report has no such numbers."""
 
     @property
     def ended(self) -> int:
@@ -35,11 +35,11 @@ class Figures(Protocol):
 
     @property
     def named(self) -> Mapping[str, str]:
-        """Return the results of the goal's failing tests."""
+        """Return the result of each failing test of the goal, by the name of the test."""
 
 
 class Receipt(Protocol):
-    """The facts of one run."""
+    """The facts of one run of a tool."""
 
     @property
     def tool(self) -> str:
@@ -51,17 +51,17 @@ class Receipt(Protocol):
 
     @property
     def report(self) -> str | None:
-        """Return how complete the report is; None if the controller does not report that."""
+        """Return how much of the tool's report was read (`ReportKind`); None if the controller does not state that."""
 
     @property
     def tests(self) -> Figures | None:
-        """Return the counts."""
+        """Return the counts of tests in the report; None if there are none."""
 
 
 def judged_contract(catalogue: Catalogue, tool: str, pass_codes: Iterable[int], exit_code: int) -> Contract | None:
-    """Return the contract of a tool of tests that passed; None if its exit code has another meaning.
+    """Return the contract of a test tool that passed; None for another tool, or if its exit code does not pass.
 
-    A run with more `pass_codes` than those of the contract examines something, and verifies nothing.
+    Also None if the run has more `pass_codes` than the contract: such a run only examines, and verifies nothing.
     """
     contract = catalogue.contracts.get(tool)
     if contract is None or contract.category is not ToolCategory.TEST or exit_code not in contract.pass_codes:
@@ -70,10 +70,9 @@ def judged_contract(catalogue: Catalogue, tool: str, pass_codes: Iterable[int], 
 
 
 def find_lack(contract: Contract, receipt: Receipt) -> str | None:
-    """Return why a tool that passed proves nothing.
+    """Return why the report does not confirm that a tool's tests passed; None if it does.
 
-    None if its report confirms it, or if no report is expected: the contract has none, or the controller does not
-    report it.
+    Also None if no report is expected: the tool writes none, or the controller reads none.
     """
     report, tests = receipt.report, receipt.tests
     head = f"{receipt.tool} ended with exit code {receipt.exit_code}"
@@ -92,10 +91,10 @@ def find_lack(contract: Contract, receipt: Receipt) -> str | None:
 
 
 def unpassed(told: Iterable[tuple[Receipt, tuple[str, ...]]], catalogue: Catalogue) -> dict[str, str]:
-    """Return the failing tests of the goal that no run reports as passed, each with the word of its report.
+    """Return the failing tests of the goal that no run reports as passed, each with its word in the report.
 
-    `told` has receipts with their commands. A test without a report counts as `absent` only if a command was aimed at
-    it. Otherwise its word is empty: the command may run other tests.
+    `told` has each receipt with its command. A test that a report does not mention has the word `absent` if the command
+    is limited to paths or tests that include this test. If the command has no such limit, the word is empty.
     """
     found: dict[str, str] = {}
     passed: set[str] = set()
@@ -116,7 +115,7 @@ def unpassed(told: Iterable[tuple[Receipt, tuple[str, ...]]], catalogue: Catalog
 
 
 def operands_of(argv: tuple[str, ...], catalogue: Catalogue) -> tuple[str, ...]:
-    """Return the paths and names that a command is aimed at."""
+    """Return the paths and names of tests that a command is limited to; empty if it runs everything."""
     found = catalogue.find(argv)
     if found is None:
         return ()

@@ -38,7 +38,7 @@ def package_manager(manifests: Mapping[str, str], files: Collection[str]) -> str
 
 
 def runner_commands(language: Language, manifests: Mapping[str, str], files: Collection[str]) -> Iterator[str]:
-    """Yield the commands of the runners that the manifests at the root configure; they can be aimed at one test."""
+    """Yield the commands of the test runners that the root's manifests configure; each can also run a single test."""
     manager = _EXECUTE[package_manager(manifests, files)]
     for toolchain in TOOLCHAINS:
         for runner in toolchain.runners if language in toolchain.languages else ():
@@ -49,8 +49,8 @@ def runner_commands(language: Language, manifests: Mapping[str, str], files: Col
 def whole_commands(language: Language, manifests: Mapping[str, str], files: Collection[str]) -> Iterator[str]:
     """Yield the commands that run all tests, best first; none if only the default one applies.
 
-    A script `test` that also lints fails by things that are no test. Of such a script the part that runs tests comes
-    first.
+    A script `test` that also lints can fail although all tests pass. So the part of this script that runs tests comes
+    before the whole script.
     """
     package = manifests.get("package.json", "")
     if language.name in _NODE and _TEST_SCRIPT.search(package):
@@ -63,7 +63,7 @@ def whole_commands(language: Language, manifests: Mapping[str, str], files: Coll
 
 
 def part_options(tool: str, manifests: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the options that a tool needs to run a part of the tests, for a project with these manifests."""
+    """Return the options that `tool` needs if it runs only a part of the tests of a project with these manifests."""
     known = (each for toolchain in TOOLCHAINS for each in toolchain.part_options)
     return tuple(each.option for each in known if tool in each.tools and each.is_needed(manifests))
 
@@ -77,7 +77,7 @@ def _scripts(package: str) -> Mapping[str, str]:
 
 
 def _link_that_tests(scripts: Mapping[str, str], manager: str) -> str | None:
-    """Return the one command of a chained script `test` that runs tests; None if others may run tests, too."""
+    """Return the only command in a chained script `test` that runs tests; None if another part may run tests, too."""
     links = _AND.split(scripts.get("test", "").strip())
     found: list[str] = []
     for link in links if len(links) > 1 else ():

@@ -1,7 +1,7 @@
-"""Finds a named test in a report; its tool may write the name in another form.
+"""Finds a named test in a report; the tool may write the name there in another form.
 
 `tests/test_cart.py::TestCart::test_adds`, `tests.test_cart.TestCart.test_adds` and `src/cart.test.js > cart > adds` are
-compared by their words, without the suffix of a file.
+three forms. Names are compared by their words, without the suffix of the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ORDER = ("xfailed", "skipped", "deselected")
 
 
 def file_of(name: str) -> str:
-    """Return the file that a name begins with, "" where it has none, such as that of a package of Go."""
+    """Return the file at the beginning of a test's name; "" if there is none, as in names of Go tests."""
     for between in ("::", " > "):
         file, found, _ = name.partition(between)
         if found and _SUFFIX.search(file):
@@ -34,11 +34,11 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def word_of(name: str, known: Mapping[str, str], only: str = "") -> str:
-    """Return the result of the test `name` in a report, which has a word by the id of each test.
+    """Return the result of the test `name` in a report; `known` maps the ids in the report to results.
 
-    A name may mean several tests, such as all parameters of one. Then a failed one counts first, then a passed one. If
-    the run was aimed at `only` one file, that file means all of its tests. Node names tests of a helper by the helper's
-    file.
+    A name may mean several tests, such as all parameters of one. Then the result is failed if one of these failed, else
+    passed if one passed. If the run was limited to the one file `only`, the name of this file means all tests. Node
+    names a test that a helper defines by the helper's file.
     """
     found = {known[each] for each in _meant(name, known)} or set(known.values() if name == only else ())
     return next((word for word in ("failed", "passed", *_ORDER) if word in found), ABSENT)
@@ -58,7 +58,7 @@ def _meant(name: str, known: Mapping[str, str]) -> Sequence[str]:
 
 
 def _titled(name: str, known: Mapping[str, str]) -> Sequence[str]:
-    """Return the tests of the file of `name` that have its title in suites that it does not name."""
+    """Return the ids in `known` with the file and the title of `name`, in any suites."""
     file = words_of(file_of(name))
     title = words_of(name)[len(file) :]
     inside = (each for each in known if " > " in each and title and file and words_of(file_of(each)) == file)
@@ -77,12 +77,12 @@ def file_and_name(test: str) -> tuple[str, str]:
 
 
 def is_within(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """Return whether `whole` has the words of `part`, at least one, in sequence."""
+    """Return whether `part` is not empty and its words occur in `whole`, one after another."""
     size = len(part)
     return size > 0 and any(whole[at : at + size] == part for at in range(len(whole) - size + 1))
 
 
 def is_aimed_at(operands: Iterable[str], name: str) -> bool:
-    """Return whether one of a command's operands, paths or names of tests, is the test `name` or contains it."""
+    """Return whether a path or name of a test among a command's `operands` is the test `name`, or contains it."""
     wanted = words_of(name)
     return any((own := words_of(each)) and (is_within(own, wanted) or is_within(wanted, own)) for each in operands)

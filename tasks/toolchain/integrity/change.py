@@ -21,7 +21,7 @@ _SNAPSHOTS = (".snap", ".ambr", ".snapshot", ".golden")
 
 
 def is_read(path: str) -> bool:
-    """Return whether a file of this name is searched."""
+    """Return whether the search for findings reads a file of this name."""
     return (
         signs_of(path) is not None
         or is_configuration(path)
@@ -34,9 +34,10 @@ def is_read(path: str) -> bool:
 def find(
     changes: Sequence[TextChange], failing: Collection[str] = (), tests: Mapping[str, str] | None = None
 ) -> tuple[Finding, ...]:
-    """Return the findings of a change, gravest kind first, then by place.
+    """Return the findings of a change, the gravest kind first, then by place.
 
-    `failing` are names of tests that have to pass again, `tests` their files as they were.
+    `failing` are the names of the tests that have to pass again. `tests` maps the paths of their files to the texts
+    before the change.
     """
     read = [each for each in changes if is_read(each.path) and each.before != each.after]
     return tuple(sorted(chain(_find_all(read, failing, tests or {})), key=_rank))

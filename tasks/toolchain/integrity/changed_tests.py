@@ -1,8 +1,8 @@
 """Finds changed tests: removed, renamed, skipped or weakened ones, over all files of a change.
 
-A test that moves to another file is not removed. Assertions that move between tests of a file are not missing, unless
-the test is one that has to pass again. In a file with as many tests and comparisons as before, missing tests were
-replaced.
+A test that moves to another file does not count as removed. Assertions that move between tests of a file do not count
+as missing, unless they leave a test that has to pass again. If a file has as many tests and comparisons as before, its
+missing tests count as replaced.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Named = Mapping[str, Test]
 
 
 def tests_of(path: str, text: str | None) -> Named | None:
-    """Return the tests of a file by name; None if it is no file of tests, or cannot be parsed.
+    """Return the tests of a file by name; None if the file contains no tests by its name, or cannot be parsed.
 
-    Tests with equal names get a number in their order.
+    Tests with equal names get a number: the second `test_a` is `test_a (2)`. Empty if the file does not exist.
     """
     signs = signs_of(path)
     if signs is None or (signs is PYTHON and role_of(path) is not Role.TEST):
@@ -81,7 +81,7 @@ def find_in_tests(changes: Sequence[TextChange], failing: Collection[str] = ()) 
 
 
 def _used_otherwise(each: TextChange, now: Named, failing: Collection[str]) -> Iterator[Finding]:
-    """Yield failing Python tests that are unchanged, in a file that changes the meaning of a name that they use."""
+    """Yield a finding for each failing Python test that uses a name whose meaning its file changes."""
     was, are = (python_tests.read_bindings(text or "") for text in (each.before, each.after))
     for name, test in now.items():
         if any(is_named(name, each.path, one) for one in failing):
@@ -140,7 +140,7 @@ def _strong(tests: Named) -> int:
 
 
 def is_named(test: str, path: str, failing: str) -> bool:
-    """Return whether a failing test, such as tests/test_a.py::test_x[1] or shop.TestAdds, is this one."""
+    """Return whether `failing`, such as tests/test_a.py::test_x[1] or shop.TestAdds, names this test of a file."""
     file, name = file_and_name(failing)
     if file and not (file == path or path.endswith(f"/{file}") or file.endswith(f"/{path}")):
         return False
@@ -167,7 +167,7 @@ def _weakened(path: str, name: str, was: Test, now: Test, *, loses: bool) -> Ite
 
 
 def _pair(was: Named, now: Named) -> dict[str, str]:
-    """Pair missing tests with similar new ones of the same file."""
+    """Map the names of missing tests to the names of similar new tests in the same file."""
     gone = [name for name in was if name not in now][:MOST_PAIRED]
     new = [name for name in now if name not in was][:MOST_PAIRED]
     pairs: dict[str, str] = {}
@@ -185,9 +185,10 @@ def _pair(was: Named, now: Named) -> dict[str, str]:
 
 
 def _compare_words(one: Test, other: Test, most: int) -> tuple[float, int]:
-    """Return the similarity of two tests and the number of compared pairs of words; order counts up to `most` pairs.
+    """Return the similarity of two tests, from 0 to 1, and the cost of the comparison in pairs of words.
 
-    The author of a change may make tests expensive to compare.
+    If the cost is above `most`, only the counts of words are compared, not their order. The author of a change may have
+    made tests that are expensive to compare.
     """
     this, that = (each.body.split()[:MOST_WORDS] for each in (one, other))
     matcher, pairs = SequenceMatcher(None, this, that, autojunk=False), len(this) * len(that)
@@ -196,9 +197,10 @@ def _compare_words(one: Test, other: Test, most: int) -> tuple[float, int]:
 
 
 def files_of_tests(failing: Iterable[str], changed: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
-    """Return the files of tests by their names; for names without a file, those next to changed files.
+    """Return the files that the names of the `failing` tests contain.
 
-    In Rust that includes the changed file itself.
+    If a name contains no file, the files of tests in the folders of the `changed` files are added. In Rust the changed
+    files themselves are added, too.
     """
     found = [file_and_name(each)[0] for each in failing]
     if all(found):

@@ -13,9 +13,9 @@ MOST_EQUAL = 30_000  # among these, pairs of equal lines: each may be compared a
 
 
 def added_lines(change: TextChange) -> frozenset[int]:
-    """Return the numbers of the lines that a change adds or rewrites.
+    """Return the numbers, from 1 on, of the lines that a change adds or rewrites.
 
-    If too many lines differ, these are the lines that occur more often than before.
+    If too many lines differ for an exact comparison, only lines count that occur more often than before.
     """
     was, now = (change.before or "").splitlines(), (change.after or "").splitlines()
     shorter = min(len(was), len(now))

@@ -1,7 +1,7 @@
 """Finds loosened configuration of tests and checks: thresholds, ignore lists, options, strictness.
 
-TOML, INI and JSON are read as values by the path of their keys. Of other files, such as YAML and configuration in code,
-the added lines are read.
+TOML, INI and JSON files are read as values, each with the path of its keys. In all other files, such as YAML and
+configuration in code, only the added lines are read.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def find_loosened(changes: Sequence[TextChange]) -> Iterator[Finding]:
 
 
 def _loosened(key: str, was: Any, now: Any) -> Iterator[tuple[str, str]]:
-    """Yield the loosenings by the value of one key; the first row for such a key decides."""
+    """Yield the kind and a description of each loosening if the value of `key` changes from `was` to `now`."""
     for pattern, look in _ROWS:
         if pattern.search(key):
             yield from look(was, now)
@@ -192,7 +192,7 @@ def _in_lines(each: TextChange) -> Iterator[Finding]:
 
 
 def _values(path: str, text: str) -> list[_Value] | None:
-    """Return the values of a file by key; None if it has none of these formats."""
+    """Return the values of a TOML, INI or JSON file; None if it has another format or cannot be read."""
     for ending, read in _READERS.items():
         if name_of(path).endswith(ending):
             with suppress(ValueError, configparser.Error, RecursionError, KeyError):

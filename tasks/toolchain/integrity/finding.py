@@ -71,7 +71,7 @@ TELLS: Mapping[str, str] = MappingProxyType(  # a sentence for each kind, in wor
 
 
 class Finding(NamedTuple):
-    """One place of a change: `what` is short, and quotes the code. For a test, `name` is its name."""
+    """A place in a change that weakens a test or check: `what` briefly quotes the code, `name` is the test's name."""
 
     kind: str
     path: str
@@ -81,7 +81,7 @@ class Finding(NamedTuple):
 
 
 class TextChange(NamedTuple):
-    """A file before and after; None if it does not exist."""
+    """The texts of a file before and after a change; None if the file does not exist then."""
 
     path: str
     before: str | None
@@ -89,7 +89,7 @@ class TextChange(NamedTuple):
 
 
 class Test(NamedTuple):
-    """The facts of a test. Assertions that cannot fail do not count; `strong` assertions compare two values."""
+    """A test as it was read. Assertions that cannot fail are not counted; `strong` counts comparisons of two values."""
 
     name: str
     line: int

@@ -17,7 +17,7 @@ _ANY_TEXTS = _C_TEXTS + r"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`"
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """How findings are suppressed: `pattern` matches the comment; a `wide` one applies to the rest of a file."""
+    """A comment that suppresses findings: `pattern` applies to its line, `wide` to the rest of the file."""
 
     kind: str
     pattern: re.Pattern[str]
@@ -26,7 +26,11 @@ class Suppression:
 
 @dataclass(frozen=True, slots=True)
 class TestSigns:
-    """The form of tests in a language. `test` has a group `name`; its block begins with `opening` after the match."""
+    """The form of tests in a language, as patterns.
+
+    The match of `test` begins a test and names it in the group `name`. The test's block begins with the next `opening`
+    after this match.
+    """
 
     texts: re.Pattern[str]
     test: re.Pattern[str]
@@ -41,7 +45,10 @@ class TestSigns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Signs:
-    """One language: `evading` has a pattern for each kind; more matches in a source than before are a finding."""
+    """The signs of one language, as patterns.
+
+    `evading` has a pattern for each kind of deception. It is a finding if a source matches one more often than before.
+    """
 
     suffixes: tuple[str, ...]
     suppressions: tuple[Suppression, ...]

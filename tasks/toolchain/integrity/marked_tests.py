@@ -1,4 +1,4 @@
-"""Tests of languages that patterns read: each with its block, its assertions, and whether it is skipped."""
+"""Reads tests of the languages that have patterns: each with its block, its assertions, and whether it is skipped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EMPTY = re.compile(
 
 @lru_cache(maxsize=256)
 def without_texts(text: str, texts: re.Pattern[str]) -> str:
-    """Replace comments and texts by blanks; every place stays the same."""
+    """Replace comments and string literals by blanks of the same length, so that all other code keeps its place."""
     return texts.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
 
 

@@ -1,6 +1,7 @@
-"""Python tests, read from the syntax tree: their assertions, their skips, and their number of cases.
+"""Reads Python tests from the syntax tree: their assertions, their skips, and their number of cases.
 
-An assertion counts if it can fail: it is not after a `return`, not in a `try` that swallows it, not of a constant.
+Only assertions that can fail are counted. An assertion cannot fail after a `return`, in a `try` that swallows its
+error, or if it asserts a constant.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def _module_skip(node: ast.stmt) -> str:
 
 
 def _skip_of(node: ast.expr) -> str:
-    """Return the words of a decorator or a mark that skips; empty if it does not skip."""
+    """Return the source of a decorator or mark that skips a test; empty if it does not skip."""
     if isinstance(node, _LITERALS):
         return next((found for each in node.elts if (found := _skip_of(each))), "")
     call = node.func if isinstance(node, ast.Call) else node
@@ -163,7 +164,7 @@ def _test(node: ast.FunctionDef | ast.AsyncFunctionDef, within: str, skipped: st
 
 
 def _is_exact(node: ast.AST) -> bool:
-    """Return whether a node of a test compares with one value: no type, nothing near it."""
+    """Return whether an assertion or expression demands one exact value: no type, no approximate value."""
     if isinstance(node, ast.Call):
         name = _dotted(node.func).rpartition(".")[2]
         return name.startswith("assert") and name.lower().endswith("equal") and "not" not in name.lower()
@@ -173,7 +174,7 @@ def _is_exact(node: ast.AST) -> bool:
 
 
 def _elements(test: ast.expr) -> int:
-    """Return the number of compared elements of an assertion: those of its longest list, else 1."""
+    """Return how many elements an assertion compares: the length of its longest list, else 1."""
     sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) else []
     return max([1, *(len(each.elts) for each in sides if isinstance(each, ast.List | ast.Tuple))])
 
@@ -216,7 +217,7 @@ def _strengths_of(node: ast.stmt) -> Iterator[int]:
 
 
 def _parts(node: ast.stmt) -> list[list[ast.stmt]]:
-    """Return the blocks of a statement that may run, and whose assertions may fail."""
+    """Return the blocks of a compound statement that can run, except blocks whose failed assertions are swallowed."""
     if isinstance(node, ast.If) and isinstance(node.test, ast.Constant):
         return [node.body if node.test.value else node.orelse]
     if isinstance(node, ast.Try):

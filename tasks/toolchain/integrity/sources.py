@@ -1,6 +1,7 @@
-"""Finds deceptions of a runner in sources: ends of the process, hooks, objects that equal everything.
+"""Finds deceptions of a test runner in sources: ends of the process, hooks, objects that equal everything.
 
-A finding is code that a file has more often than before; code that moves between files of the change is none.
+A finding is code that occurs more often than before in the whole change. So code that moves between files of the change
+is no finding.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class _Sign(NamedTuple):
 
 
 def find_in_sources(changes: Sequence[TextChange]) -> Iterator[Finding]:
-    """Yield the signs that sources have more often than before."""
+    """Yield a finding for each sign of a deception that the change adds to its sources."""
     before = Counter((sign.kind, sign.what) for each in changes for sign in _signs(each.path, each.before))
     for each in changes:
         for sign in _signs(each.path, each.after):
@@ -73,7 +74,7 @@ def find_in_sources(changes: Sequence[TextChange]) -> Iterator[Finding]:
 
 
 def find_named_runners(changes: Sequence[TextChange]) -> Iterator[Finding]:
-    """Yield the texts and imports of sources that name a runner of tests, or its files, and did not before."""
+    """Yield a finding for each new text or import in a source that names a test runner or a runner's files."""
     for each in changes:
         signs = signs_of(each.path)
         if signs is None or role_of(each.path) is not Role.SOURCE or each.path.endswith(".rs"):
@@ -105,7 +106,10 @@ def _naming(path: str, text: str | None) -> Iterator[tuple[str, int]]:
 
 
 def find_replaced_code(changes: Sequence[TextChange], tests: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield replacements, in other files of tests, of names that the failing tests in `tests` import or use."""
+    """Yield a finding if another file of tests replaces a name that the failing tests use.
+
+    `tests` maps the files of the failing tests to their texts. A replacement is an assignment, a patch or a `setattr`.
+    """
     words = {word for path, text in tests.items() if path.endswith(".py") for word in _WORD.findall(text)}
     for each in changes:
         if signs_of(each.path) is not PYTHON or role_of(each.path) is not Role.TEST or each.path in tests:
@@ -119,7 +123,7 @@ def find_replaced_code(changes: Sequence[TextChange], tests: Mapping[str, str]) 
 
 
 def _replacements(text: str | None, words: Collection[str]) -> Iterator[tuple[str, int]]:
-    """Yield assignments to attributes of imported modules, and calls of setattr and patches of them."""
+    """Yield a description and the line of each assignment, `setattr` or patch that replaces one of `words`."""
     tree = parse(text) if text else None
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Assign):
@@ -175,7 +179,7 @@ def _sign(kind: str, text: str, found: re.Match[str]) -> _Sign:
 
 
 def _is_program(path: str, text: str) -> bool:
-    """Return whether a file is a program that ends its own process, and that tests start as a program."""
+    """Return whether a file is a program, which may end its own process and which tests start as a process."""
     *folders, name = path.split("/")
     return text.startswith("#!") or name.partition(".")[0] == "main" or not _PROGRAMS.isdisjoint(folders)
 
@@ -205,7 +209,7 @@ def _in_python(tree: ast.Module) -> Iterator[_Sign]:
 
 
 def _asking(tree: ast.Module, names: dict[str, str]) -> set[ast.AST]:
-    """Return the places that read the start of the program, in a function or statement with a word for tests."""
+    """Return the expressions that read how the program was started, if the code around them also mentions tests."""
     found: set[ast.AST] = set()
     inner = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
     for each in (*inner, *(node for node in tree.body if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)))):
@@ -218,7 +222,7 @@ def _asking(tree: ast.Module, names: dict[str, str]) -> set[ast.AST]:
 
 
 def _used_for_nothing(tree: ast.Module, modules: Collection[str]) -> Iterator[ast.stmt]:
-    """Yield statements that name an imported module and do nothing with it, so that it looks used."""
+    """Yield the statements that only name an imported module: the module looks used, but is not."""
     for node in tree.body:
         if isinstance(node, ast.Assign):
             targets = [each.id for each in node.targets if isinstance(each, ast.Name)]
@@ -236,7 +240,7 @@ def _used_for_nothing(tree: ast.Module, modules: Collection[str]) -> Iterator[as
 
 
 def _equal_to_others(node: ast.ClassDef) -> ast.FunctionDef | None:
-    """Return an `__eq__` that does not compare its object with the other one, and does not check its class."""
+    """Return the `__eq__` of a class if it neither compares its two objects nor checks the other's class; else None."""
     for each in node.body:
         if not isinstance(each, ast.FunctionDef) or each.name != "__eq__" or _is_constant(each):
             continue
@@ -246,7 +250,7 @@ def _equal_to_others(node: ast.ClassDef) -> ast.FunctionDef | None:
 
 
 def _compares(node: ast.FunctionDef | ast.Lambda, kinds: Collection[str]) -> bool:
-    """Return whether an `__eq__` may compare its two arguments, or never answers."""
+    """Return whether an `__eq__` may compare its two arguments; also true if it only returns NotImplemented."""
     given = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
     returns = [ast.unparse(each.value) for each in ast.walk(node) if isinstance(each, ast.Return) and each.value]
     if len(given) != len(("self", "other")) or (returns and set(returns) == {"NotImplemented"}):
@@ -256,7 +260,7 @@ def _compares(node: ast.FunctionDef | ast.Lambda, kinds: Collection[str]) -> boo
 
 
 def _about(node: ast.AST, given: Sequence[str]) -> dict[str, set[str]]:
-    """Map arguments and variables to the arguments that they are made of."""
+    """Map each argument and variable to the set of arguments that its value is made from."""
     about = {name: {name} for name in given}
     for each in ast.walk(node):
         if isinstance(each, ast.Assign):
@@ -267,7 +271,7 @@ def _about(node: ast.AST, given: Sequence[str]) -> dict[str, set[str]]:
 
 
 def _is_of_both(node: ast.AST, given: Sequence[str], about: Mapping[str, set[str]], kinds: Collection[str]) -> bool:
-    """Return whether code compares both arguments, calls a function with both, or asks for the type of the other."""
+    """Return whether a node compares both arguments, calls something with both, or checks the type of the other one."""
     if isinstance(node, ast.Compare):
         return isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.Is | ast.In) and len(_named(node, about)) == len(given)
     if not isinstance(node, ast.Call) or (isinstance(node.func, ast.Name) and node.func.id in _CONVERTING):
@@ -277,13 +281,16 @@ def _is_of_both(node: ast.AST, given: Sequence[str], about: Mapping[str, set[str
 
 
 def _named(node: ast.AST, about: Mapping[str, set[str]]) -> set[str]:
-    """Return the arguments that code is about, by their names or by variables made of them."""
+    """Return the arguments that a node uses, directly or through variables made from them."""
     names = (one.id for one in ast.walk(node) if isinstance(one, ast.Name))
     return set().union(*(about.get(name, set()) for name in names))
 
 
 def _is_always_equal(node: ast.Assign | ast.Dict | ast.Call) -> bool:
-    """Return whether `__eq__` gets a function or value that is True: by its name, as a key, or by setattr."""
+    """Return whether code sets `__eq__` to a value or function that is always true.
+
+    The code may be an assignment, an entry of a dict, or a call such as `setattr`.
+    """
     if isinstance(node, ast.Assign):
         named: list[tuple[Any, ast.expr]] = [
             (each.id, node.value) for each in node.targets if isinstance(each, ast.Name)
@@ -307,7 +314,7 @@ def _is_true(node: ast.expr) -> bool:
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
-    """Map names of the file to those of the modules that they come from."""
+    """Map names in the file to the full names of the modules or functions that they were imported from."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -337,7 +344,7 @@ def _asks_for_runner(node: ast.Compare, names: dict[str, str]) -> bool:
 
 
 def _is_constant(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return whether a comparison always returns the same value: `__eq__` True, `__ne__` False."""
+    """Return whether every return makes all objects equal: True in `__eq__`, False in `__ne__`."""
     wanted = node.name == "__eq__"
     returns = [each for each in ast.walk(node) if isinstance(each, ast.Return)]
     return bool(returns) and all(

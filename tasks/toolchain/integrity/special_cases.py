@@ -1,9 +1,10 @@
-"""Finds conditions in a change that compare with the inputs of the failing test: special cases for that test alone.
+"""Finds code in a change that only fits the inputs of the failing tests: special cases for these tests alone.
 
-A function that takes arguments and only returns a literal of the test is such a case for all inputs.
+Such code is a condition that compares with literals of a test. Such code is also a function that ignores its arguments
+and returns a literal of a test.
 
-One comparison with a small number proves nothing. Proof is two of them, a tuple, a long text or number, or a comparison
-after which a literal of the test is returned.
+One comparison with a small number proves nothing. Proof is two comparisons, a tuple, or a long text or large number.
+Another proof is a condition after which a literal of the test is returned.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ ROW = 3  # literals in a row of inputs and an answer
 
 
 def literals_of(path: str, text: str, failing: Collection[str]) -> frozenset[Any]:
-    """Return the literals, texts and numbers, of a file's tests that have to pass again."""
+    """Return the texts and numbers that are literals in those tests of a file that `failing` names."""
     tests = tests_of(path, text) or {}
     bodies = [test.body for name, test in tests.items() if any(is_named(name, path, each) for each in failing)]
     signs = signs_of(path)
@@ -57,7 +58,7 @@ def literals_of(path: str, text: str, failing: Collection[str]) -> frozenset[Any
 
 
 def find_special_cases(changes: Iterable[TextChange], literals: Collection[Any]) -> Iterator[Finding]:
-    """Yield the conditions in added lines that compare with `literals`."""
+    """Yield a finding for each added special case for inputs and results that are among `literals`."""
     if not literals:
         return
     for each in changes:
@@ -79,7 +80,7 @@ def _is_of_use(value: Any) -> bool:
 
 
 def _is_telling(value: Any) -> bool:
-    """Return whether a comparison with this value alone is hardly there by chance."""
+    """Return whether code would hardly compare with this value by chance."""
     if isinstance(value, str | bytes):
         return (
             len(value) >= LONG_TEXT and not value.isidentifier() if isinstance(value, str) else len(value) >= LONG_TEXT
@@ -114,13 +115,13 @@ def _in_python(path: str, tree: ast.Module, added: Collection[int], literals: Co
 
 
 def _has_rows(node: ast.List | ast.Tuple | ast.Set) -> bool:
-    """Return whether a list or a row has rows in it that have none in them."""
+    """Return whether a list contains a list that contains no further lists; tuples and sets count as lists."""
     rows = [each for each in node.elts if isinstance(each, _ROWS)]
     return any(not any(isinstance(one, _ROWS) for one in each.elts) for each in rows)
 
 
 def _ignores_arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return whether a function takes arguments, and its body is one statement after the docstring."""
+    """Return whether a function takes arguments, but its body is only one statement after the docstring."""
     taken = {each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)} - {"self", "cls"}
     body = [each for each in node.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
     return bool(taken) and len(body) == 1
@@ -155,7 +156,7 @@ def _if_special(
 
 
 def _returned(body: Sequence[ast.AST]) -> list[Any]:
-    """Return the literals that a branch returns or assigns, if it does nothing else."""
+    """Return the literals that a branch returns or assigns; empty if the branch does anything else."""
     if len(body) != 1:
         return []
     only = body[0]
@@ -171,7 +172,7 @@ def _is_in(value: Any, literals: Collection[Any]) -> bool:
 
 
 def _is_made_of(value: Any, literals: Collection[Any]) -> bool:
-    """Return whether a text has two or more parts, each a literal: "2+2", or "22" of 2 and 2."""
+    """Return whether a text consists of two or more of the `literals`: "2+2" and "22" both consist of 2 and 2."""
     if not isinstance(value, str) or len(literals) > MOST_LITERALS:
         return False
     known = {str(each) for each in literals}
@@ -180,7 +181,7 @@ def _is_made_of(value: Any, literals: Collection[Any]) -> bool:
 
 
 def _pieces(part: str, known: Collection[str]) -> int:
-    """Return the number of pieces of a part, each a known one; 0 if there is something else in it."""
+    """Return the least number of `known` texts that make up `part` when they are joined; 0 if none do."""
     least: dict[int, int] = {0: 0}
     for end in range(1, min(len(part), PART_CHARS) + 1):
         ways = [least[start] for start in least if part[start:end] in known]
@@ -198,12 +199,12 @@ def _literals(text: str) -> Iterator[Any]:
 
 
 def _size(value: Any, literals: Collection[Any]) -> int:
-    """Return the number of literals in an entry's value: of a text that is made of them, as many as it has parts."""
+    """Return the number of literals in a value: its number of parts if it is made of `literals`, else 1."""
     return len(_PART.findall(value)) if isinstance(value, str) and _is_made_of(value, literals) else 1
 
 
 def _is_named(found: Sequence[Any], literals: Collection[Any]) -> bool:
-    """Return whether an entry maps a name to a number: a table of settings, for example, and no answers to inputs."""
+    """Return whether an entry of a table contains a name, as in settings: then it is no input with its answer."""
     return any(isinstance(each, str) and not _is_made_of(each, literals) for each in found)
 
 

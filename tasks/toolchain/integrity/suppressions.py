@@ -1,8 +1,8 @@
-"""Suppressions of findings that a change adds: for code that existed before, and for code that it wrote.
+"""Finds suppressions of findings that a change adds, and whether each is on existing code or on the change's own code.
 
-A suppression belongs to its line: a moved one is not added. The lines of a stub only declare, and are often alike.
-There a suppression is new if there are as many lines without one as before. A finding of types counts as one of new
-code if its line uses a changed declaration of a stub.
+A suppression belongs to its line of code: if that line moves, the suppression is not added. In a stub (.pyi, .d.ts)
+many lines are alike. There a suppression is on new code if the number of equal lines without one has not dropped. A
+suppression of type findings also is on new code if its line uses a declaration that a stub of the change adds.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class _Place(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str]:
-        """The identity of a suppression, independent of the place of its line."""
+        """The identity of a suppression: its kind with the code of its line, at any place."""
         return self.kind, self.code or self.text
 
 
 def find_suppressions(changes: Sequence[TextChange]) -> Iterator[Finding]:
-    """Yield the suppressions that were added, over all files of a change."""
+    """Yield a finding for each suppression that the change adds, over all of its files."""
     before = [(each, [*_places(each.path, each.before)]) for each in changes]
     known = Counter(place.key for _, places in before for place in places)
     rules = {place.key: place.rules for _, places in before for place in places}
@@ -102,7 +102,7 @@ def _next(lines: Sequence[str], number: int) -> str:
 
 @lru_cache(maxsize=256)
 def _comments(text: str, signs: Signs) -> Sequence[tuple[int, str]]:
-    """Return the lines that may suppress something; of Python only the comments."""
+    """Return the numbered lines that may contain a suppression; in Python only the comments."""
     if signs is not PYTHON:
         return [(number, line) for number, line in enumerate(text.splitlines(), 1) if _may(line, signs)]
     try:
