@@ -1,4 +1,4 @@
-"""The features of the policy, in the order of their rows in each table."""
+"""Lists all features of plans, in the order of their functions in each table of the pipeline."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Verifications that could not run: they prove nothing about the code, and count as no failure.
+"""Handles verifications that could not run: they prove nothing about the code, and count as no failure.
 
-At the commit that the plan began with, no change can be the cause. After a change it can. Then only two cases are
-trouble of the host or project: it could not run there either, or the program is missing. Such an attempt is handed
-back, and counted by its claimant. The third one, or a repeated one of the same claimant, halts the plan with advice. An
+At the commit that the plan began with, no change can be the cause. Later, a change may be the cause. Then the host or
+project is blamed only if the controller reports it, or if the tool could not run at that commit either. The plan hands
+such an attempt back. It halts, with advice, after three claimants, or if one claimant has the same trouble twice. An
 added check halts nothing: the baseline drops it.
 """
 
@@ -80,9 +80,9 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def _find_untold(seen: Judgement) -> NotRun | None:
-    """Return the tool below the root whose folder a failed attempt does not report; None if there is none.
+    """Return a tool that has to run below the root, if a failed attempt does not report its folder; else None.
 
-    Such an attempt proves nothing.
+    Without the folder the attempt proves nothing.
     """
     outcome, facts = seen.outcome, seen.step.facts
     why = None if outcome.success else folder_untold(facts, outcome)
@@ -117,7 +117,7 @@ def _printed(outcome: Outcome) -> str:
 
 
 def _is_excusable(unit: UnitOfWork, seen: Judgement, found: NotRun) -> bool:
-    """Return whether the attempt did not cause it."""
+    """Return whether the host or the project, and not the attempt's change, kept the tool from running."""
     facts, outcome = seen.step.facts, seen.outcome
     if runs_at_base(facts):
         is_wanted = found.tool["tool"] not in facts["quick_checks"]
@@ -135,7 +135,7 @@ def _is_excusable(unit: UnitOfWork, seen: Judgement, found: NotRun) -> bool:
 
 
 def _met(told: list[list[Any]]) -> dict[str, Any] | None:
-    """Return the limit that is reached; None if none is."""
+    """Return the limit that the attempts in `told` reach, as evidence of a halt; None if they reach none."""
     (*before, (_, who, _, _, *place)) = told
     again = [each for each in before if each[1] == who and each[4:] == place]
     claimants = len({each[1] for each in told})

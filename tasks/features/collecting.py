@@ -1,7 +1,7 @@
-"""Refuses tests that were written before their code if they import a module that no file of their campaign brings.
+"""Refuses tests, written before their code, that import a module which no file of their campaign provides.
 
-Their step passes if pytest collects them, or if imports fail. The errors that a controller reports are judged here;
-exit codes alone are not.
+Their step passes if pytest collects the tests, or if only imports fail. This feature judges the errors that a
+controller reports; it does not judge exit codes alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SHOWN = 5
 
 
 def refuse(_: UnitOfWork, seen: Judgement) -> Failure | None:
-    """Refuse a success whose tests import a module that no file of the campaign brings."""
+    """Return the failure of a success whose tests import a module that no file of the campaign provides; else None."""
     outcome, evidence = seen.outcome, seen.outcome.failure_evidence
     if not any(each.tool == TOOL and each.exit_code for each in outcome.verify or ()):
         return None

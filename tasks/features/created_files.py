@@ -1,7 +1,7 @@
-"""Finds the files that an attempt created: those that are not in the goal's listing, if the listing is complete.
+"""Finds the files that an attempt created: touched files that the goal's complete listing does not contain.
 
-A step with patterns may create files, and its plan bounds their number. If the planner has the listing it does not rely
-on the controller's report. A note keeps a short digest of each listed file.
+A step with patterns may create files, and its plan bounds their number. If the goal has a complete listing, the planner
+does not rely on the controller's report. A note keeps a short digest of each listed file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_KNOWN = 1000  # created files of a plan
 
 
 def limits_of(_: PlanSeed, goal: Goal, draft: Draft) -> Mapping[str, int]:
-    """Return the limit that keeps the goal's listing, if a step may have patterns and so may create files."""
+    """Return the limit that makes the plan store the goal's complete listing, if a step may have patterns."""
     is_wide = draft.state is not None or any(step.allowed_patterns for step in draft.steps)
     return {LISTED: 1} if goal.context.files_complete and is_wide else {}
 
@@ -37,7 +37,10 @@ def keep_listing(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Count touched files of a step with patterns as created if they are not listed, even if its outcome differs."""
+    """Set the created files of an outcome to the touched files that the goal's listing does not contain.
+
+    The controller's own report of created files does not count then. Always returns false.
+    """
     outcome = seen.outcome
     touched = dict.fromkeys((*outcome.touched_files, *outcome.created_files))
     if touched and unit.plan.limits.get(LISTED):

@@ -1,8 +1,8 @@
-"""Files that a controller restored before it verified, because the step may not change them; no rule was broken.
+"""Handles files that a step may not change, and that the controller restored before it verified. This breaks no rule.
 
-If the verification fails without them, they were needed. Once for each step, the next attempt may change those that the
-goal allows at the step's level, and no failure counts. The second time the failure counts, and names the files. The
-list of discarded files excuses no file that the attempt touched.
+If the verification fails without these changes, the step needed the files. Once for each step, the next attempt may
+also change the files that the goal allows at the step's risk, and no failure counts. The second time the failure
+counts, and names the files. A file that the attempt also reports as touched is not excused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ NEEDED = "these were changed, put back, and the verification is red without them
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Emit the restored files, and allow them to a step whose verification fails without them, if its goal does."""
+    """Emit an event with the restored files; give them to the next attempt if the verification failed without them.
+
+    Returns whether the step got files, which its goal has to allow.
+    """
     step, outcome, facts = seen.step, seen.outcome, seen.step.facts
     touched = {*outcome.touched_files, *outcome.created_files}
     files = [path for path in dict.fromkeys(map(clean, outcome.discarded_files)) if path not in touched]

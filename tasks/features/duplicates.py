@@ -38,7 +38,10 @@ SAME_TESTS, SAME_GOAL = "the same failing tests", "the same goal"
 
 
 def asked_of(goal: Goal, policy: Policy) -> Duplicates:
-    """Return the choice for a goal that is a duplicate: the last row of its policy, else `wait`."""
+    """Return how a goal is treated if it is a duplicate: by the last row of its policy, else `wait`.
+
+    A goal with the overlap `allow` is always allowed.
+    """
     if goal.overlap is Overlap.ALLOW:
         return Duplicates.ALLOW
     rows = policy.rules_of(goal.kind, goal.tenant, goal.context.repo)
@@ -46,7 +49,10 @@ def asked_of(goal: Goal, policy: Policy) -> Duplicates:
 
 
 def marks_of(goal: Goal) -> tuple[str, ...]:
-    """Return the claims that duplicates of a goal have, too; none if it goes on with another plan's changes."""
+    """Return the names of the claims that a goal has in common with its duplicates; empty if none are compared.
+
+    Only new tasks that deliver are compared: by their failing tests, else by their sentence and files.
+    """
     delivery, context = goal.delivery, goal.context
     delivers = delivery is not None and (delivery.push or delivery.pull_request) and not delivery.onto
     if not delivers or not context.repo or goal.kind is not GoalKind.TASK or goal.from_ or goal.retry_of:
@@ -57,20 +63,26 @@ def marks_of(goal: Goal) -> tuple[str, ...]:
 
 
 def asked_for(goal: Goal) -> tuple[str, ...]:
-    """Return the claims to read for a goal in addition to files, also that of a full repository."""
+    """Return the names of the claims to read for a goal that delivers, in addition to its files.
+
+    These are the claims of duplicates, and the claim that shows that a repository has too many open changes.
+    """
     delivery = goal.delivery
     delivers = delivery is not None and (delivery.push or delivery.pull_request) and not delivery.onto
     return (*compared(goal), REVIEW) if delivers and goal.context.repo else ()
 
 
 def compared(goal: Goal) -> tuple[str, ...]:
-    """Return the claims of duplicates of a goal, and of changes for the same sentence that were merged within a day."""
+    """Return the names of the claims of duplicates that are open.
+
+    Without failing tests, also return the claims of duplicates that were merged within a day.
+    """
     marks = marks_of(goal)  # failing tests may fail for another reason after a merge
     return marks if goal.context.failing_tests else (*marks, *map(just_merged, marks))
 
 
 def found(goal: Goal, claims: FileClaims | None) -> tuple[str, str] | None:
-    """Return the words for the equal part, and the plan before that has it; None if there is none."""
+    """Return the equal part of a duplicate, in words, and the id of the earlier plan; None if there is no such plan."""
     for mark in compared(goal) if claims else ():
         if claims and (plans := plans_of(claims.of(mark))):
             return mark.removeprefix(JUST_MERGED).removeprefix(MARK).partition("/")[0], plans[0]
@@ -109,7 +121,7 @@ def is_settled(goal: Goal, policy: Policy, claims: FileClaims | None) -> bool:
 
 
 def keep_marks(plan_seed: PlanSeed, goal: Goal, _: Draft) -> PlanSeed:
-    """Keep the claims of a plan in addition to its files."""
+    """Return the plan seed with the claims that the plan makes in addition to its files."""
     asked = tuple(each for each in asked_for(goal) if not each.startswith(JUST_MERGED))
     is_allowed = asked_of(goal, plan_seed.policy) is Duplicates.ALLOW
     return replace(plan_seed, same=tuple(each for each in asked if each == REVIEW) if is_allowed else asked)
@@ -122,7 +134,7 @@ def refuse_draft(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Rejected | No
 
 
 def claim(unit: UnitOfWork, _: Sequence[PlannedStep]) -> None:
-    """Claim the plan's goal and tests; if another plan has them, the whole plan waits for it.
+    """Claim the plan's goal and tests; if another plan has claimed them, the whole plan waits for that plan.
 
     It also waits while its repository has as many open changes as people can review.
     """

@@ -44,7 +44,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")  # a name such as main is another commit
 
 
 class FailedDiff(NamedTuple):
-    """The digest of a change that failed, with the name of the verification; since `at`, in ms."""
+    """A change that failed: the name of the verification, the change's digest, and the first time `at` (ms)."""
 
     verification: str
     digest: str
@@ -52,7 +52,7 @@ class FailedDiff(NamedTuple):
 
 
 def name_of(tenant: str, repo: str | None, base_sha: str | None) -> str | None:
-    """Return the name of the failed changes kept for a repository; None if there are none for this base."""
+    """Return the name under which failed changes of a repository are kept; None without a repository or base commit."""
     return kept_name(FAILED_DIFFS, tenant, repo) if base_sha and _COMMIT.fullmatch(base_sha) else None
 
 
@@ -68,7 +68,7 @@ def read_kept(fields: Mapping[str, bytes], base_sha: str) -> tuple[FailedDiff, .
 
 
 def begin(plan: PlanRecord, known: Iterable[Sequence[Any]]) -> None:
-    """Give the remembered changes of its base to a plan that begins, unless the feature is off."""
+    """Store the `known` failed changes in a plan that begins, unless the feature is off."""
     if _remembers(plan):
         plan.failed_diffs.known = [[*each] for each in known]
 
@@ -86,7 +86,7 @@ def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
 def note_failure(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any], began: int) -> str:
     """Remember the change of a failed attempt that began at `began` (ms).
 
-    Returns its digest if the attempt repeated a change that it knew to fail; that counts as one failure.
+    Returns the digest of the change if the attempt repeated it, although it was known as failed; else an empty text.
     """
     plan, digest = unit.plan, outcome.diff_hash or ""
     if not _is_of_change(plan, step, outcome) or failure["category"] in _UNTOLD:
@@ -136,7 +136,10 @@ def _remembers(plan: PlanRecord) -> bool:
 
 
 def _change(head: PlanHead, verification: str, digest: str, value: bytes) -> Iterable[KeptChange]:
-    """Yield the change of the memory for later plans, if the base of this plan is known."""
+    """Yield the write that keeps a failed change for later plans; an empty `value` drops the change.
+
+    Yields nothing if the repository or the base commit of the plan is not known.
+    """
     base = head.context.get("base_sha")
     if name := name_of(head.tenant, head.repo, base):
         yield KeptChange(name, f"{base} {verification} {digest}", value, MOST_KEPT, KEPT_S)

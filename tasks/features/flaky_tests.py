@@ -38,7 +38,7 @@ OF_TESTS = (C.TEST_REGRESSION, C.FLAKY_TEST)
 
 
 def where(goal: Goal) -> str | None:
-    """Return the name of the counters of the goal's repository; None without one."""
+    """Return the name of the flaky-test counters of the goal's repository; None without a repository."""
     return counters_of(goal.tenant, goal.context.repo) if goal.context.repo else None
 
 
@@ -81,7 +81,7 @@ def _is_known(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[s
 
 
 def _run_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any]) -> bool:
-    """Run a step that only verifies again; False if that has happened already."""
+    """Try a step of mode `test` again, once; return whether the step is tried again."""
     done = unit.plan.reruns.landed
     if step.facts["mode"] != Mode.TEST or step.step_id in done or len(done) >= MOST_RUN_AGAIN:
         return False
@@ -111,7 +111,7 @@ def note_passing(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def learn(unit: UnitOfWork, seen: Judgement) -> None:
-    """Count the tests that failed before a success of a step without a change in between."""
+    """Count tests as flaky if they failed, and the step then succeeded without a change of the code in between."""
     head, previous = unit.plan.head, seen.previous
     again = unit.plan.reruns.landed.get(seen.step.step_id)
     if seen.is_excused or (not seen.turned and (again is None or again != unit.plan.streaks.landed)):

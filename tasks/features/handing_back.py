@@ -45,7 +45,7 @@ LAST = "released"  # the note of the last ones; with a step id after it, those o
 def settle(unit: UnitOfWork, seen: Judgement) -> Booked | None:
     """Book the reported usage of a handed-back attempt; at least its reservation if it took longer than HELD_MS.
 
-    Returns None if the attempt was not handed back, and resets the counts of the step.
+    If the attempt was not handed back, resets the step's counts of releases, and returns None.
     """
     back = seen.handed_back = _recognize(unit, seen)
     if back is None:
@@ -58,8 +58,8 @@ def settle(unit: UnitOfWork, seen: Judgement) -> Booked | None:
 def _recognize(unit: UnitOfWork, seen: Judgement) -> HandedBack | None:
     """Return how an attempt was handed back; None if it was not.
 
-    An attempt that succeeded, changed the plan's branch, or broke a rule that halts at once was not handed back. A
-    success without the folder of its tools, or without a judgement by held-out tests, was.
+    An attempt that succeeded, changed files, or broke a rule that halts at once was not handed back. There is one
+    exception: a success without the folder of a tool, or without a judgement by held-out tests, counts as handed back.
     """
     step, attempt, outcome = seen.step, seen.attempt, seen.outcome
     untold = ""

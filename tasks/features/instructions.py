@@ -8,7 +8,7 @@ from tasks.policy.pipeline import JUDGES, Feature, Judgement, always
 
 
 def keep_left_out(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Store the reason that an outcome reports; this judges nothing."""
+    """Store the reason why an agent did not get the instructions, if the outcome reports it. Always returns false."""
     reported = seen.outcome.instructions
     if reported and reported.left_out:
         unit.plan.instructions.left_out = fit_evidence(reported.left_out)

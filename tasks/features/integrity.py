@@ -45,12 +45,12 @@ MAX_WHAT = 160
 
 
 def type_of(goal: Goal) -> str:
-    """Return the type of a goal in the table: the type of a task, else its kind."""
+    """Return the name of a goal's type in the policy's table: the type of a task, else the kind of the goal."""
     return goal_type(goal).value if goal.kind is GoalKind.TASK else goal.kind.value
 
 
 def keep_asked(unit: UnitOfWork, plan_seed: PlanSeed, goal: Goal, _: Draft) -> None:
-    """Store the goal's requests about tests and checks, if its rows differ from those of most goals."""
+    """Store which changes of tests and checks the goal requests, if that can affect a decision."""
     asked = asked_by(goal, type_of(goal))
     if is_of_interest(plan_seed.policy, goal, asked):
         unit.keep_note(ASKED, asked.keep())

@@ -1,8 +1,7 @@
-"""Judges the end of a plan by additional tests: those of its base, and those that its goal holds out.
+"""Judges the end of a plan by additional tests: the tests of its base commit, and held-out tests of its goal.
 
 The tests of the base judge the last steps that run tests. Held-out tests judge a separate step, after every other step
-is done. Only the delivery comes after it, and its first failure halts the plan. The planner knows only the digest of
-held-out tests.
+except the delivery. The first failure of that step halts the plan. The planner knows only the digest of held-out tests.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def limits_of(_: PlanSeed, goal: Goal, __: Draft) -> Mapping[str, int]:
 
 
 def assign_first(goal: Goal, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Decide which of a plan's first steps the tests of its base judge."""
+    """Return the steps of a draft; the last ones that run tests are marked to be judged by the tests of the base."""
     return assign_judges(steps, base_judges(goal))
 
 
@@ -73,7 +72,7 @@ def assign_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plan
 
 
 def keep_judges(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
-    """Store how later steps are judged."""
+    """Store the data that decides how added steps, and the step with held-out tests, are judged."""
     judges = base_judges(goal)
     if draft.state is not None and judges:
         unit.keep_note(BASE_JUDGES, judges.model_dump(mode="json"))
@@ -83,7 +82,10 @@ def keep_judges(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None
 
 
 def assign_judges(steps: Iterable[PlannedStep], judges: JudgedBy | None) -> tuple[PlannedStep, ...]:
-    """Let the tests of the base judge the last of `steps`, except files of tests that a step itself is about."""
+    """Return the steps; the tests of the base judge the last ones that run tests.
+
+    Test files that the goal or the step itself names stay as the plan changed them.
+    """
     steps = tuple(steps)
     last = find_last(steps) if judges else ()
     return tuple(_judged(step, judges if step.step_id in last else None) for step in steps)
@@ -98,7 +100,10 @@ def _judged(step: PlannedStep, judges: JudgedBy | None) -> PlannedStep:
 
 
 def _keep_held_out(unit: UnitOfWork, steps: Iterable[PlannedStep], known: Mapping[str, Any]) -> None:
-    """Store the last of `steps` that runs tests for held-out tests; one that changes nothing is preferred."""
+    """Store the last of `steps` that runs tests, as the model of the step with held-out tests.
+
+    A step of mode `test` is preferred to a step that patches.
+    """
     found = [step for step in steps if suite_of(step, catalogue_of(unit.plan.head.tools))]
     last = [step for step in found if step.mode is Mode.TEST] or found
     after = last[-1].model_dump(mode="json") if last else known["after"]
@@ -163,7 +168,7 @@ def fires(_: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dict[s
 
 
 def keep_unjudged(unit: UnitOfWork, seen: Judgement) -> None:
-    """Record that the tests of the base did not judge a step that is done."""
+    """Store why the tests of the base did not judge a step that they had to judge."""
     if why := why_unjudged(seen.step.facts, seen.outcome):
         unit.plan.unjudged.why = why
 

@@ -220,9 +220,9 @@ def _files(
 ) -> tuple[tuple[str, ...], RiskLevel] | None:
     """Choose the files that a repair may touch, and its risk: the highest of the nearest steps that patched.
 
-    Files of earlier steps come later, and only if they do not raise the risk. All of them may change, though no more
-    at once than the risk allows. If there are too many to name, the files whose names are in `subjects` are among the
-    chosen ones; failing tests are named after these.
+    Returns None if the nearest steps left no file. Files of earlier steps come later, and only if they do not raise the
+    risk. The repair may change all of them, but no more at once than its risk allows. If there are too many to name,
+    files that failing tests are named after (`subjects`) are chosen first.
     """
     levels = [source.risk for source in sources if source.near and source.files(tightened)]
     if not levels:

@@ -1,8 +1,9 @@
-"""Files that an attempt needs in addition to those of its step.
+"""Handles requests of attempts for more files than their step may change.
 
-Files that the goal allows at the step's level come with the next attempt, and no failure counts. Other files are a
-failure, because a plan is never widened. The plan keeps the reason, and the command for a goal that allows them. A
-controller that does not support patterns reports their files as a violation; that counts as the same need.
+If the goal allows the files at the step's risk, the next attempt gets them, and no failure counts. Else the attempt
+failed, because a plan never gets files that its goal does not allow. The plan then stores the reason, and the command
+that submits the goal with these files. A controller that does not support patterns reports the files as a violation;
+that counts as the same request.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ OUTCOMES = "outcomes"  # key in the log of a plan's creation; among limits, 0: n
 
 
 def where(goal: Goal) -> str | None:
-    """Return the name of the list of the goal's repository; None without one."""
+    """Return the name of the list that records attempts of the goal's repository; None without a repository."""
     return list_of(goal.tenant, goal.context.repo, fingerprint_of(goal)) if goal.context.repo else None
 
 
@@ -91,7 +91,11 @@ def put_in_order(plan_seed: PlanSeed, steps: tuple[PlannedStep, ...]) -> tuple[P
 def _choose_checks(
     recalled: Mapping[str, Any], goal: Goal, draft: Draft, found: Compared, now: int
 ) -> list[dict[str, Any]]:
-    """List the checks that the last whole patch gets, and those that go last since they find nothing."""
+    """Return the checks to add to the last step that patches, by past failures, and the checks to run last.
+
+    A check runs last if it never found anything. Checks to add have `tool`, `step_id`, `category` and `verify`; the
+    others have only `tool`.
+    """
     catalogue, records = catalogue_of([dict(tool) for tool in draft.tools]), read_records(recalled[RAW], now)
     unasked = {name for step in draft.steps for name in step.quick_checks}
     quiet = sorted(never_red(records, catalogue.contracts) & unasked)
@@ -116,7 +120,7 @@ def _choose_checks(
 
 
 def put_checks(plan_seed: PlanSeed, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Give steps the checks that were chosen for them, and put those last that find nothing."""
+    """Add the chosen checks to their steps, and run the checks that never found anything last."""
     chosen = (plan_seed.recalled.get(OUTCOMES) or {}).get("checks")
     return tuple(_with_checks(step, chosen) for step in steps) if chosen else steps
 
@@ -149,7 +153,7 @@ def _compare(recalled: Mapping[str, Any], goal: Goal, steps: Iterable[PlannedSte
 
 
 def begin(plan: PlanRecord, recalled: dict[str, Any]) -> None:
-    """Store in the plan's head where it records, and the similar attempts."""
+    """Store in the plan's head where the plan records its attempts, and the similar attempts of earlier plans."""
     plan.head.memory = {name: value for name, value in recalled.items() if name != RAW}
 
 

@@ -85,7 +85,7 @@ def claims_files(plan: PlanRecord) -> bool:
 
 
 def limits_of(plan_seed: PlanSeed, goal: Goal, _: Draft) -> Mapping[str, int]:
-    """Return the limit for the effect of an overlap; empty if the plan goes on."""
+    """Return the limit that stores how the plan treats overlaps; empty if it goes on in spite of them."""
     mode = asked_of(goal, plan_seed.policy) if goal.context.repo else Overlap.ALLOW
     return {} if mode is Overlap.ALLOW else {MODE: NUMBERS[mode] + FOR_FILES * (not claims_folders(goal, mode))}
 
@@ -112,9 +112,9 @@ def _delivers(goal: Goal) -> bool:
 
 
 def keep_read(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
-    """Keep the claims on files of the first steps.
+    """Reduce the claims in the plan seed to the claims on files of the draft's steps.
 
-    Of files beyond the reported number only the count of claims stays.
+    For files beyond the number that is reported, only the count of claims stays.
     """
     if plan_seed.claims is None:
         return plan_seed
@@ -221,7 +221,7 @@ def claim_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[Plann
 
 
 def _keep_back(unit: UnitOfWork, steps: Sequence[PlannedStep], ahead: Mapping[str, str]) -> None:
-    """Let those steps wait that have a file with an earlier claim of another plan."""
+    """Keep each step back that claims a file in `ahead`, where another plan has an earlier claim."""
     waiting = {
         step.step_id: [file, ahead[file]]
         for step in steps
@@ -232,7 +232,7 @@ def _keep_back(unit: UnitOfWork, steps: Sequence[PlannedStep], ahead: Mapping[st
 
 
 def keeps_back(unit: UnitOfWork, step: Step) -> bool:
-    """Remove a ready step from the queue if it waits for a file; it uses no slot then."""
+    """Remove a step that waits for a file from the ready queue, so that it uses no slot; return whether it waits."""
     if step.step_id not in unit.plan.claims.waits:
         return False
     del unit.ready[step.step_id]
@@ -240,7 +240,7 @@ def keeps_back(unit: UnitOfWork, step: Step) -> bool:
 
 
 def look(unit: UnitOfWork) -> None:
-    """Start the steps that have no earlier claim before theirs any more; else wake up again later.
+    """Make each step ready that no earlier claim of another plan keeps back any more; for the others, wake up later.
 
     Raises NeedsClaims, and NeedsSteps if the snapshot lacks steps that wait.
     """
@@ -288,7 +288,7 @@ def _claims_in(facts: Mapping[str, Any], *, wide: bool) -> list[str]:
 
 
 def _first_ahead(ahead: Mapping[str, str], claimed: Sequence[str]) -> str:
-    """Return the first claim that is behind another plan's, or that overlaps such a claim; empty if there is none."""
+    """Return the first claim that has another plan's claim before it, or that overlaps such a claim; empty if none."""
     return next((file for file in claimed if file in ahead), "") or next(iter(overlapping(claimed, ahead)), "")
 
 
@@ -325,24 +325,24 @@ def _is_wide(head: PlanHead) -> bool:
 
 
 def _wanted(steps: Iterable[PlannedStep], claims: FileClaims, *, wide: bool) -> list[str]:
-    """Return the claims of steps; if they claim folders, also the claims of others in or around these."""
+    """Return the files and folders that steps claim; with `wide` also existing claims inside or around these."""
     files = claimed_by(steps, wide=wide)
     return [*files, *overlapping(files, claims.files)] if wide else files
 
 
 def _others(files: Iterable[str], claims: FileClaims, me: str) -> dict[str, str]:
-    """Return the files that other plans claim and this plan does not yet, with their claims."""
+    """Return those of `files` that other plans claim and the plan `me` does not, each with its claims."""
     found = {file: claims.of(file) for file in files}
     return {file: text for file, text in found.items() if text and me not in plans_of(text)}
 
 
 def _before_plan(text: str, plan_id: str) -> str:
-    """Return the plan directly before `plan_id`, waiting or not; the last plan if `plan_id` is empty."""
+    """Return the plan whose claim in `text` is directly before that of `plan_id`; without an id, the last plan."""
     return (before(text, plan_id) or before(text, WAITS + plan_id)) if plan_id else last_of(text)
 
 
 def _tell(unit: UnitOfWork, found: Overlaps, circles: Iterable[str]) -> list[dict[str, Any]]:
-    """Emit that other plans claim files, too; returns the part to store."""
+    """Emit an event about files that other plans claim, too; return the entries for the note about overlaps."""
     mode, overlaps = _mode(unit.plan.head), _listed(found, circles)
     file, others = next(iter(found.items()))
     reason = wait_reason(file, last_of(others)) if mode is Overlap.WAIT else f"{file} is claimed by {_named(others)}"

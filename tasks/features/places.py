@@ -1,8 +1,8 @@
-"""Steps that are asked for places: later steps look first at the places in their answer.
+"""Handles steps that search for code: the places (files with lines) in their answer become the focus of later steps.
 
 An answer is data from outside, JSON or prose. Only files that the goal allows count, and a step gets the places of
-files that it may change. An answer without a place is asked for again, which is no failure. After that the plan goes on
-without places.
+files that it may change. If an answer names no place, the step is asked once again, and this is no failure. If the
+second answer names none either, the plan goes on without places.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def hand_on(unit: UnitOfWork, seen: Judgement) -> None:
-    """Point later steps to the places of a done step's answer, and to the step's own places.
+    """Add the places of a done step's answer, and the places in its own focus, to the focus of later steps.
 
-    Later steps are those that get its answer. Raises NeedsSteps if the snapshot lacks one of them.
+    Later steps are those that wait for this step or get its answer. Raises NeedsSteps if the snapshot lacks one of
+    them.
     """
     step = seen.step
     if unit.plan.state in PLAN_ENDS or not (found := _found(unit, seen)):

@@ -35,7 +35,7 @@ FILES_AT = 2  # place of the counts by file in a stored report, if it has them
 
 
 class Run(NamedTuple):
-    """A run of a tool of tests that passed."""
+    """A passed run of a tool that runs tests."""
 
     receipt: Receipt
     contract: Contract
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """The reason for a doubt about a success; with a category it is a failure, with its failing tests."""
+    """The reason to doubt a success. With a category, the success counts as a failure with these failing `tests`."""
 
     why: str
     category: FailureCategory | None = None
@@ -52,7 +52,10 @@ class Doubt(NamedTuple):
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Refuse a success that its reports contradict, and emit a doubt that is no failure."""
+    """Turn a success into a failure if its test reports contradict it; emit an event about a smaller doubt.
+
+    Reports from the plan's base commit are only stored. Always returns false.
+    """
     facts, outcome = seen.step.facts, seen.outcome
     if _is_of_base(unit.plan, outcome):
         _keep_base(unit.plan, facts, outcome)
@@ -68,7 +71,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def find_doubt(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> Doubt | None:
-    """Return the doubt about the tests of a success; None if they are proved, or cannot be."""
+    """Return the reason to doubt the tests of a success; None if reports prove them, or if no report can."""
     catalogue = catalogue_of(plan.head.tools)
     runs = list(_runs(catalogue, facts, outcome))
     for run in runs:
@@ -87,7 +90,7 @@ def find_doubt(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome | Pl
 
 
 def _runs(catalogue: Catalogue, facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> Iterator[Run]:
-    """Yield the runs of tools of tests; receipts are in the order of the step's tools."""
+    """Yield the passed runs of the step's test tools, in order, up to the first receipt of another tool."""
     receipts: Sequence[Receipt] = outcome.verify or ()
     for tool, receipt in zip(facts["verify_tools"], receipts, strict=False):
         if tool["tool"] != receipt.tool:
@@ -104,7 +107,7 @@ def _find_lack(plan: PlanRecord, run: Run) -> str | None:
 
 
 def _unreported(catalogue: Catalogue, facts: Mapping[str, Any], runs: Sequence[Run]) -> list[str]:
-    """Name the tools of tests of a step that have no whole report."""
+    """Return the names of the step's test tools that gave no whole report."""
     wanted = [
         tool["tool"]
         for tool in facts["verify_tools"]
@@ -117,13 +120,13 @@ def _unreported(catalogue: Catalogue, facts: Mapping[str, Any], runs: Sequence[R
 
 
 def _ran_none(runs: Sequence[Run]) -> bool:
-    """Return whether all whole reports together have no test."""
+    """Return whether there are whole reports, and none of them has a test."""
     told = [run.receipt.tests for run in runs if run.receipt.report == ReportKind.WHOLE and run.receipt.tests]
     return bool(told) and not any(tests.collected for tests in told)
 
 
 def _were_there(plan: PlanRecord, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield the failing tests that reports of the same commands had before the plan."""
+    """Yield the goal's failing tests that reports of the same commands contained before the plan."""
     base = plan.reports.base if plan.keeps(Reports) else {}
     for run in runs:
         _, _, *more = base.get(_name_of(run.cwd, run.argv)) or (None, 0)
@@ -131,9 +134,10 @@ def _were_there(plan: PlanRecord, runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _find_fewer(plan: PlanRecord, runs: Sequence[Run], touched: Sequence[str]) -> Doubt | None:
-    """Return a doubt if fewer tests were collected than before the plan; a repair that changed no test fails by it.
+    """Return a doubt if a tool collected fewer tests than before the plan; else None.
 
-    If tests are counted by file, each file counts separately; for files that the plan changed it is only a doubt.
+    The doubt is a failure if the goal names failing tests and the plan changed no test file. If the report counts tests
+    by file, the doubt is such a failure unless the plan changed every file that has fewer tests.
     """
     if not plan.keeps(Reports):
         return None
@@ -194,7 +198,7 @@ def _failure_of(found: Doubt) -> Failure:
 
 
 def note(unit: UnitOfWork, seen: Judgement) -> None:
-    """Store the proof of a success."""
+    """Store facts for the proof: test tools without a report, whether a report was whole, and changed test files."""
     without, whole, tests = _news(unit.plan, seen.step.facts, seen.outcome)
     if without or whole or tests:
         known = unit.plan.reports

@@ -1,8 +1,8 @@
-"""Changes of files above the level of their step: the change is discarded, and these files get a separate step.
+"""Handles changed files with a higher risk than their step: the change is discarded, and a new step gets the files.
 
-That step changes only these files, at their level and with its approvals. It goes before the next attempt of the first
-step, or after it if its files import files that the first step changes. This happens once for a step, and is no
-failure.
+The new step changes only these files, with the risk and the approvals that they need. It goes before the next attempt
+of the first step; or after it, if its files import files that the first step changes. This happens once for a step, and
+is no failure.
 """
 
 from __future__ import annotations

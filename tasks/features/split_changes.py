@@ -1,15 +1,15 @@
-"""Changes of more files than their step may change: the step is split once, into parts of that change.
+"""Splits a step, once, if its attempt changed more files than the step may change.
 
-This is no failure. Each part names its files and nothing else, and has capacity for their lines if these are known.
-Files that import each other stay together, then files of one folder. Documents come before sources, and tests last. The
-last part has the step's own verification, and the others have quick checks of their files. A controller that kept a
-change with a passed verification splits that change itself, and runs no agent.
+This is no failure. Each part is a step that names its files and no others. If the controller reports changed lines, no
+part has more than the limit. Files that import each other stay together, then files of one folder. Documents come
+before sources, and tests last. The last part has the step's own verification, and the others have quick checks of their
+files. A controller that kept a change with a passed verification splits that change itself, and runs no agent.
 
-A type checker or compiler that checks the whole project may find faults in files of other parts. If it names only such
-files, all parts but the last pass, and the steps after them judge the whole.
+A type checker or compiler of the whole project may find faults in files of other parts. If it names only such files, it
+passes for every part but the last. Later steps then judge the whole change.
 
-Operators may switch on a second case: a change of several files that does not compile is split once, too. The file that
-the failure names is changed first, together with other changed files, but not with all of them. The allowed files stay.
+Operators may also switch on a split of changes that do not compile. A new step then changes the files that the failure
+names. It also gets the other changed files, unless that would be all files of the step. The first step keeps its files.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _obstacle(unit: UnitOfWork, step: PlannedStep, parts: Sequence[Sequence[str]
 
 
 def _excess(path: str, lines: int, most: int) -> str:
-    """Return why no part may have a file; empty if one may."""
+    """Return why a file has too many changed lines for any part; empty if it fits into a part."""
     return f"{path} alone has {lines} changed lines, allowed are {most}: make a smaller change" if lines > most else ""
 
 
@@ -193,7 +193,10 @@ def _quickly_verified(piece: PlannedStep, step: PlannedStep, catalogue: Catalogu
 
 
 def split_broken(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
-    """Move the files that do not compile, with other changed files, to a step before; None if it is not split."""
+    """Let a new step before `step` change the files that do not compile; None if the step is not split.
+
+    The new step may also change other changed files.
+    """
     outcome = unit.answers.get(step.step_id)
     if evidence.category != C.COMPILATION_ERROR or was.mode is not Mode.PATCH or outcome is None:
         return None
@@ -212,7 +215,10 @@ def split_broken(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evide
 
 
 def spare_other_parts(unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence) -> Revision | None:
-    """Let the tool pass if it found nothing in the files of this part; None for the last part, or if it did."""
+    """Let a compiler or type checker pass if it names no file of this part, only files of other parts.
+
+    Returns None for the last part, or if the tool names a file of this part.
+    """
     outcome, catalogue = unit.answers.get(step.step_id), catalogue_of(unit.plan.head.tools)
     receipts = outcome.verify if outcome else None
     if not (was.allow_empty and receipts and evidence.files):

@@ -8,7 +8,7 @@ from tasks.policy.pipeline import SPEC_FIELDS, Feature, always
 
 
 def keep_limit(unit: UnitOfWork, step: Step) -> None:
-    """Keep the limit of a step that starts with its lease; its spec has no such field."""
+    """Store a starting step's limit of tool calls for its lease, because its spec has no field for this limit."""
     unit.change.call_limits[step.step_id] = step.facts["tool_calls"]
 
 

@@ -56,9 +56,10 @@ def _doubt_tests(unit: UnitOfWork, seen: Judgement, files: Sequence[str]) -> Non
 
 
 def note_doubt(unit: UnitOfWork, seen: Judgement) -> None:
-    """Store with a done step that nothing proved it, next to the result of a pre-step.
+    """Mark a done step as not proved, or as run without the strict mode of a tool.
 
-    The plan stores changed tests that the step had to make pass. Every pre-step with a result has `codes` and `text`.
+    The marks are in the step's `previous`; for a pre-step they are next to its `codes` and `text`. The plan stores
+    which tests the step changed, although it had to make them pass.
     """
     status = seen.step.status
     if changed := changed_tests(seen.step.facts, seen.outcome):
@@ -109,7 +110,7 @@ def failure_without_proof(why: str) -> dict[str, Any]:
 class Planned(NamedTuple):
     """A step with its state.
 
-    `verified` is false if it is done without a proof, and `strict` if it is done without the strict mode of a tool.
+    `verified` is false if the step is done without a proof. `strict` is false if a tool did not run in its strict mode.
     """
 
     facts: Mapping[str, Any]

@@ -1,11 +1,11 @@
 """Excuses tests that already failed before the plan.
 
-A verification may fail by tests that the goal does not name. Its first failure is not counted yet. Its list of tests is
-kept, and the same tests run once at the commit that the plan began with, as a baseline step. Tests that fail at both
-are excused, and the rest counts as if it came then. Incomplete lists, and outcomes without a commit, excuse nothing.
+A verification may fail because of tests that the goal does not name. Its first failure is not counted at once. A
+baseline step runs the same tests once at the commit that the plan began with. Tests that fail both times are excused.
+If other tests failed too, the failure counts then. Incomplete lists, and outcomes without a commit, excuse nothing.
 
-A step that patches has lost its change by then. It is tried again; its tests then pass as soon as they ran, and it is
-judged by the tests that they found failing.
+A step that patches has lost its change by then, so it is tried again. From then on its test tools pass even if tests
+fail, as long as they run to their end. The planner judges the step by the list of failing tests.
 """
 
 from __future__ import annotations
@@ -177,9 +177,9 @@ def _awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[s
 
 
 def _end_baseline(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any] | None) -> bool:
-    """Store the result of a baseline if it is complete. A baseline that failed ends without a counted failure.
+    """Store the complete result of a baseline; end a baseline that failed, without counting its failure.
 
-    Returns whether the step ended here. Failures that halt a plan at once still do.
+    Returns whether the step ended here. A failure that halts a plan at once does not end the step here.
     """
     if failure is None and step.facts["quick_checks"]:
         red_checks.keep_base(unit, step, outcome)
@@ -200,9 +200,10 @@ def _end_baseline(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[
 
 
 def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> bool:
-    """Judge the step that waited for its baseline by its earlier failure.
+    """Judge `step` by its earlier failure, after the baseline `ended`, which it waited for.
 
-    A failed baseline does not fail the plan. Raises NeedsSteps if the snapshot lacks the step.
+    Returns false if `ended` is no baseline. A failed baseline does not fail the plan. Raises NeedsSteps if the snapshot
+    lacks `step`.
     """
     if not names_baseline(ended.step_id):
         return False
@@ -235,7 +236,7 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> bool:
 
 
 def _tolerated(unit: UnitOfWork, step: Step, outcome: Outcome) -> dict[str, Any] | None:
-    """Return the failure of a patch's tests that pass as soon as they ran; None if they found nothing."""
+    """Return the test failure of a success whose tools may pass although tests fail; None if no test failed."""
     if found_nothing(step.facts, outcome):
         return None
     contracts = _catalogue(unit).contracts
@@ -251,7 +252,7 @@ def _tolerated(unit: UnitOfWork, step: Step, outcome: Outcome) -> dict[str, Any]
 
 
 def found_nothing(facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> bool:
-    """Return whether every verification of a successful patch passed without a finding."""
+    """Return whether each tool of a successful patch ended with exit code 0; always true for other modes."""
     return facts["mode"] != Mode.PATCH or not any(each.exit_code for each in outcome.verify or ())
 
 
@@ -263,7 +264,10 @@ def _was_red(unit: UnitOfWork, step: Step, tests: Collection[str]) -> bool:
 
 
 def _tolerate(unit: UnitOfWork, step: Step, category: str, *, again: bool) -> None:
-    """Let the tests of a step that patches pass as soon as they ran; with `again` try the step again."""
+    """Let the test tools of a step pass even if tests fail, as long as they run to their end.
+
+    With `again` the step is also tried again.
+    """
     was, catalogue = PlannedStep.model_validate(step.facts), _catalogue(unit)
     tests = _run_at_base(unit, step.facts)
     tools = tuple(catalogue.as_ran(tool) if at in tests else tool for at, tool in enumerate(was.verify_tools))
@@ -278,7 +282,10 @@ def _tolerate(unit: UnitOfWork, step: Step, category: str, *, again: bool) -> No
 def _left(
     unit: UnitOfWork, step: Step, tests: Collection[str], failure: dict[str, Any]
 ) -> tuple[dict[str, Any] | None, bool]:
-    """Remove the failures from before the plan; returns the rest of the failure, and whether all of it was excused."""
+    """Return `failure` without the tests that also failed before the plan, and whether all `tests` are excused.
+
+    The failure is None if no test is left.
+    """
     base = unit.note(_name_of_base(unit, step))
     if not base or base["tests"] is None:
         return failure, False
@@ -363,14 +370,14 @@ def _catalogue(unit: UnitOfWork) -> Catalogue:
 
 
 def _run_at_base(unit: UnitOfWork, facts: Mapping[str, Any]) -> list[int]:
-    """Return the places of the tools that the baseline of a verification runs: those that run tests."""
+    """Return the indexes of the step's tools that run tests; its baseline runs these tools."""
     contracts = _catalogue(unit).contracts
     known = (contracts.get(tool["tool"]) for tool in facts["verify_tools"])
     return [at for at, contract in enumerate(known) if contract and contract.category is ToolCategory.TEST]
 
 
 def _is_of_another(step: Step, known: Mapping[str, Any]) -> bool:
-    """Return whether another step has a baseline of this verification under way."""
+    """Return whether the baseline of another step, with this verification, has not ended yet."""
     return known["tests"] is None and known["by"] != step.step_id and "over" not in known
 
 

@@ -1,9 +1,9 @@
-"""Drops added checks that already failed before the plan.
+"""Drops checks that the planner added to a step and that already failed before the plan.
 
-Their old findings are no reason to discard a patch. The first failure of an added check, on a step that patches or of
-mode `test`, is not counted yet. The checks of that step run once at the commit that the plan began with. Those that
-fail there are dropped if another verification remains. A check that passes there, or has no result, counts. Checks of
-files that are new, or may be, are not dropped: at that commit every check of them fails.
+Old findings are no reason to discard a patch. So the first failure of an added check, in a step of mode `patch` or
+`test`, is not counted at once. A baseline step runs the added checks once at the commit that the plan began with. A
+check that fails there is dropped if the step has another verification. A check that passes there, or has no result,
+counts. A check of files that may be new is never dropped, because it always fails at that commit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DROPPED_IN = (Mode.PATCH, Mode.TEST)  # the modes of the steps whose checks may 
 
 
 def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any]) -> bool:
-    """Insert the baseline of a step's added checks before its next attempt, or drop checks known to have failed.
+    """Insert a baseline of the step's added checks, or drop the checks that are known to fail at the base.
 
     Returns whether either happened; this failure is not counted then.
     """
@@ -129,7 +129,7 @@ def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
 
 
 def judge(unit: UnitOfWork, step: Step, kept: Mapping[str, Any]) -> None:
-    """Judge the step that waited for the baseline of its checks, by the failure in `kept`."""
+    """Drop the failed check and retry the step if the check also failed at the base; else count the kept failure."""
     for name in (name_of(tool.words) for tool in _added(PlannedStep.model_validate(step.facts))):
         known = unit.note(name)
         if known == {"by": step.step_id, "red": None}:  # no result, and no baseline will run again
@@ -170,7 +170,10 @@ def _was_there(unit: UnitOfWork, step: Step, outcome: Outcome, tool: VerifyTool)
 
 
 def _is_open(step: Step, known: Mapping[str, Any] | None) -> bool:
-    """Return whether `step` needs a result of a check from before the plan: there is none, or only for another step."""
+    """Return whether `step` has to run a check at the base, because no result of it is `known`.
+
+    While the baseline of another step has not ended, its result is not known either.
+    """
     return known is None or (known["red"] is None and known["by"] != step.step_id)
 
 

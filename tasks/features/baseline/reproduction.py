@@ -40,7 +40,10 @@ def given_to(unit: UnitOfWork, _: Step) -> Mapping[str, Any]:
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Store the results from the base and end the step with any of them, or halt the plan."""
+    """Store the results from the base and end the step as done, or halt the plan if its tests already pass.
+
+    Returns false if the attempt failed in a way that halts the plan at once; another function handles that.
+    """
     step, outcome = seen.step, seen.outcome
     if seen.failure and seen.failure["category"] in AT_ONCE:
         return False
@@ -66,7 +69,10 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def expire(unit: UnitOfWork, step: Step, failure: dict[str, Any], claimed: bool) -> bool:
-    """Run the step again after its controller died; after the second time go on without it. This counts for no rule."""
+    """Run the step again after its controller died; the second time, go on without a result.
+
+    No rule counts this. Returns false if no controller had claimed the attempt.
+    """
     if not claimed:
         return False
     step.status.failures += 1
@@ -136,7 +142,7 @@ def _passes(unit: UnitOfWork, step: Step, ran: Sequence[tuple[dict[str, Any], Ve
 
 
 def _is_fixed(told: AtTarget | None, unit: UnitOfWork, step: Step) -> TypeGuard[AtTarget]:
-    """Return whether the failing tests passed each time at the tip of the target, and that halts the plan."""
+    """Return whether the failing tests pass at the tip of the target branch, and the goal wants a halt then."""
     return told is not None and AtBase.HALT in step.facts["at_base"] and _passes(unit, step, _ran(step, told.verify))
 
 

@@ -1,7 +1,7 @@
-"""A plan and the breaker of its repository: the plan reports failures, and may run the probe.
+"""Connects a plan with the breaker of its repository: the plan reports failures, and may run the probe.
 
-The breaker pauses a repository if many of its plans fail alike. From time to time it lets one step run, the probe. The
-record of the pause names the plan that has the probe; the plan keeps whether it used it.
+The breaker pauses a repository if many of its plans fail alike. From time to time it lets one plan start one step, the
+probe. The record of the pause names this plan, and the plan stores whether it has used the probe.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def _first_choice(steps: Iterable[Step]) -> list[Step]:
 
 
 def _find_unclaimed(unit: UnitOfWork) -> Step | None:
-    """Return an attempt that may be the probe: it waits for a controller, which cannot claim it during the pause.
+    """Return a queued step that may become the probe at once; during the pause no controller can claim its attempt.
 
-    None if a controller works on the plan, or if the plan's timer has not run out.
+    Returns None if a controller works on the plan, or if the plan's timer did not cause this decision.
     """
     if not unit.is_timer:
         return None

@@ -35,7 +35,11 @@ NO_PLAN = "no plan of the repository has a step left to try"
 
 
 class Terms(NamedTuple):
-    """When a breaker trips, and how often it lets a step run; with 0 plans it never trips."""
+    """The thresholds that trip a breaker, and the time between two probes (ms); with 0 `plans` it never trips.
+
+    A breaker trips if at least `plans` plans failed alike within `window_ms`, with at least this `share` of all
+    failures.
+    """
 
     plans: int = 5
     share: float = 0.6
@@ -99,7 +103,7 @@ class Breaker:
 
     @property
     def series(self) -> str:
-        """The name of its tenant and repository, as in `series_name`."""
+        """The name under which figures of the breaker's tenant and repository are stored."""
         return series_name(self.tenant, self.repo)
 
     def pause(self, terms: Terms) -> bytes:
@@ -190,7 +194,7 @@ def decide(seen: Seen, whose: tuple[str, str], now: int, terms: Terms) -> Next:
 
 
 def _follow(breaker: Breaker, probe: tuple[int, ProbeNews] | None, now: int, terms: Terms) -> Next:
-    """Return the next action after the news of the probe."""
+    """Return the next action of a breaker whose probe a plan has; `probe` is the last report about a probe."""
     tried = (*(plan for plan in breaker.tried if plan != breaker.plan), breaker.plan)[-MAX_PLANS:]
     free = replace(breaker, plan="", token="", given=0, tried=tried, first="")
     if probe is None or probe[1].token != breaker.token:
@@ -263,11 +267,11 @@ def find_trip(
 def find_broken(
     failures: Sequence[Failure], evidence: Evidence, whose: tuple[str, str], now: int, terms: Terms
 ) -> Breaker | None:
-    """Return the breaker that trips after the evidence is weighed; None if it does not.
+    """Return the breaker that trips if `evidence` also counts; None if none trips.
 
-    A failure of a step that is done by now does not count. While a next attempt may still succeed, all successes of the
-    window count against the failure. After a step failed again, or ended, only successes after its first failure count:
-    earlier ones show nothing about a later break.
+    A failure does not count if its step is done by now. First, each success of the window counts against the failures.
+    If nothing trips so, only steps that failed twice or ended can trip the breaker. Then only the successes after the
+    first such failure count: earlier ones show nothing about a later break.
     """
     left = [each for each in failures if now - terms.window_ms < each.at and evidence.state_of(each) != StepState.DONE]
     known = [at for at in evidence.succeeded if now - terms.window_ms < at]
@@ -280,9 +284,10 @@ def find_broken(
 
 
 def give(breaker: Breaker, able: Sequence[str], now: int) -> Breaker | None:
-    """Give the probe to one of the `able` plans: first to plans that failed alike, each in its turn.
+    """Give the probe to one of the `able` plans; None if there is none.
 
-    Returns None if there is no such plan.
+    The plan `first` comes before all others. Next come plans that had no probe yet, then plans whose probe was the
+    longest ago. Among these, plans that failed alike come first.
     """
     if not able:
         return None
@@ -298,14 +303,14 @@ def name_pause(tenant: str, repo: str) -> str:
 
 
 def find_pause(records: Mapping[bytes, bytes], tenant: str, repo: str) -> StandingCommand | None:
-    """Find the pause of a repository."""
+    """Return the breaker's pause of a repository as its plans read it; None if `records` has none."""
     raw = records.get(name_pause(tenant, repo).encode())
     scope = f"repository:{repo} of {tenant}"
     return StandingCommand.read(CommandName.PAUSE.value, scope, codec.loads(raw)) if raw else None
 
 
 def find_lifted(records: Mapping[bytes, bytes], command: Command) -> list[str]:
-    """Return the pauses that a resume lifts: those of the repositories in its scope."""
+    """Return the names of the breaker's pauses that a resume lifts: of each repository in its scope."""
     paused = [(name.decode(), codec.loads(raw)) for name, raw in records.items() if name.startswith(PAUSED.encode())]
     field = {Scope.REPOSITORY: "repo", Scope.TENANT: "tenant"}.get(command.scope)
     return [

@@ -100,9 +100,9 @@ def keep_request(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> Non
 
 
 def begin(unit: UnitOfWork) -> bool:
-    """Add the landing after all done steps, and later the delivery; returns whether the plan goes on for it.
+    """Add the landing, or after the landing the delivery, to a plan whose other steps are all done.
 
-    It stops the wall clock. Raises NeedsSteps if the snapshot lacks a note.
+    Returns whether a step was added. The wall clock stops meanwhile. Raises NeedsSteps if the snapshot lacks a note.
     """
     plan, now = unit.plan, unit.snapshot.now
     wait_s = plan.limits[WAIT] or 0
@@ -134,7 +134,7 @@ def begin(unit: UnitOfWork) -> bool:
 
 
 def look(unit: UnitOfWork) -> None:
-    """Stop the wait for a delivery while it may not start, and give it up if it is still ready after its time."""
+    """Give up a delivery that is still ready after its time; while it may not start, this time does not run."""
     if not unit.is_delivering:
         return
     found, now = unit.plan.delivery, unit.snapshot.now
@@ -214,7 +214,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def _land_again(unit: UnitOfWork, step: Step) -> None:
-    """End a delivery that waited until its target moved: another landing follows, and another delivery.
+    """End a delivery whose target branch moved while it waited; another landing and another delivery follow.
 
     After MOST_LANDINGS the plan ends without a delivery.
     """
@@ -259,7 +259,10 @@ def _judge_landing(unit: UnitOfWork, seen: Judgement) -> None:
 
 
 def _same_tree(unit: UnitOfWork, tree: str) -> str:
-    """Return the plan that delivers the same tree; else claim it for this one. Raises NeedsClaims."""
+    """Return the id of another plan that delivers the same tree; else claim the tree, and return an empty text.
+
+    Raises NeedsClaims if the claims on the tree were not read.
+    """
     if not tree or not unit.plan.head.repo or "onto" in unit.note(REQUEST):
         return ""
     mark, me = mark_of_same("the same tree", tree), unit.snapshot.plan_id
@@ -354,9 +357,9 @@ def _in_vain(unit: UnitOfWork) -> str:
 
 
 def keep_claims(unit: UnitOfWork) -> None:
-    """Have a plan that ends with a pull request keep the files that it changed, and no folders.
+    """Keep the claims on changed files, but not on folders, if a plan ends with a pull request.
 
-    Raises NeedsSteps where the snapshot lacks a note.
+    Raises NeedsSteps if the snapshot lacks a note.
     """
     head = unit.plan.head
     if unit.change.ends and unit.plan.delivery.pull_request and head.repo:

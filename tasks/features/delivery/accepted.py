@@ -116,7 +116,7 @@ def _row(
     created: int | None,
     *_of_text: object,
 ) -> dict[str, Any]:
-    """Describe an accepted attempt with the limits that a delivery checks its commit against."""
+    """Return an accepted attempt as input of a delivery, with the limits that its commit has to keep."""
     limits: dict[str, Any] = {"max_files": RISK[RiskLevel(risk)].max_files, "max_risk": risk}
     limits |= {} if created is None else {"created": created}
     return {"step_id": step_id, "attempt": attempt, "diff_hash": digest, **limits}

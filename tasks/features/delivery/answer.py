@@ -27,7 +27,7 @@ def fault_of(output: Any) -> str | None:
 
 
 def moved_to(output: Any, landed: Sequence[str]) -> str:
-    """Return the commit of a target that moved after the landing, if that is the whole answer; else ""."""
+    """Return the target's new commit if an answer without a branch names one; else an empty text."""
     at = output.get("target_sha") if isinstance(output, dict) and not output.get("branch") else None
     return at if isinstance(at, str) and COMMIT.fullmatch(at) and at not in landed else ""
 

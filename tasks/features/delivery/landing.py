@@ -68,7 +68,10 @@ class Landed:
 
 
 def note_verification(unit: UnitOfWork, seen: Judgement) -> None:
-    """Store the verification of a done step and its changed files; checks at the end of a plan take precedence."""
+    """Store the verification and the changed files of a done step, for the landing.
+
+    The verifications of steps of mode `test` replace those of steps that patch.
+    """
     outcome, facts = seen.outcome, seen.step.facts
     known = unit.note(VERIFICATION) or {"tools": [], "checks": False, "red": [], "files": [], "queue": facts["queue"]}
     found = dict(known)
@@ -139,7 +142,10 @@ def read(output: Any) -> Landed | None:
 
 
 def _texts(output: Mapping[str, Any]) -> dict[str, str]:
-    """Return both sides as documents by path; entries without a valid path are left out."""
+    """Return the diffs of both sides of a conflict, and the target's new commits, as documents by path.
+
+    Entries without a valid path are left out.
+    """
     sides, between = output.get("sides"), output.get("between")
     found: dict[str, str] = {}
     if isinstance(between, list):
@@ -305,7 +311,7 @@ def fires(plan: PlanRecord, step: Step, failure: Failure) -> tuple[str, str, dic
 
 
 def advise(_: Facts) -> str:
-    """Return how such a plan can go on."""
+    """Return how to go on with a plan that could not be brought up to date with its target branch."""
     return f"Merge the target branch into the changes by hand, or {AGAIN}: it begins at the new commit of the target."
 
 
