@@ -1,4 +1,7 @@
-"""The chain of a plan's log. Each line has the digest of the line before it, and the plan that of its last line."""
+"""The hash chain of a plan's log: each line contains the digest of the line before it.
+
+The plan stores the digest of its last line.
+"""
 
 from __future__ import annotations
 

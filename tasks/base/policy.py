@@ -27,8 +27,8 @@ Row = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 class GoalRules:
     """Rules for the goals of one kind, tenant or repository, or for all goals.
 
-    `defaults` are the limits, `overlap` and `duplicates` the choices, of a goal that sets none. `most` bounds the
-    limits that a goal sets. A person approves steps of the risks in `approvals`, even if the goal does not ask for it.
+    `defaults`, `overlap` and `duplicates` apply to a goal that does not set these values. `most` bounds the limits that
+    a goal sets. A person approves each step with a risk in `approvals`, even if the goal does not ask for it.
     """
 
     kind: str | None = None
@@ -164,7 +164,7 @@ class Policy:
         return self  # nothing in it can change, and its tables cannot be copied
 
     def rules_of(self, kind: str, tenant: str, repository: str | None) -> Iterator[GoalRules]:
-        """Yield the rows that apply to a goal, in their order."""
+        """Yield the goal rules that apply to a goal, in their order; later ones take precedence."""
         return (each for each in self.goals if each.cover(kind, tenant, repository))
 
     def integrity(self, goal_type: str, kind: str, tenant: str, repository: str | None) -> Mapping[F, A]:

@@ -42,7 +42,10 @@ class Mistake(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Line numbers of a text: `at` has the first line of each key, `within` the first line with a key inside it."""
+    """Line numbers in a text: `at` has the line of each key or table.
+
+    `within` has the first line that names the key or table, or anything below it.
+    """
 
     at: dict[Path, int]
     within: dict[Path, int]
@@ -125,7 +128,7 @@ def _policy(file: PolicyFile, digest: str) -> Policy:
 
 
 def _wider(file: PolicyFile, lines: Lines) -> Iterator[Mistake]:
-    """Yield the values that allow more than the built-in rules, and defaults above `most` of the same table."""
+    """Yield a mistake for each value that allows more than the built-in rules, and for each default above `most`."""
     for level, table in file.risk.items():
         ours = BUILT_IN.attempts[level]
         for name in ("retries", "max_diff_lines"):

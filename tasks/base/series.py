@@ -6,5 +6,8 @@ from urllib.parse import quote
 
 
 def series_name(tenant: str, repo: str | None) -> str:
-    """Write a tenant and a repository as fields have them: percent-encoded, a blank between; without one it is ""."""
+    """Return tenant and repository, percent-encoded, with a blank between them.
+
+    Without a repository, the name ends with the blank.
+    """
     return f"{quote(tenant, safe=':/')} {quote(repo or '', safe=':/')}"

@@ -33,10 +33,11 @@ LAND_AGAIN = "Put the delivered change on top of its target branch again."
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The limits that an operator sets: rounds for each reason, and how long a review is quiet, ms.
+    """The limits that an operator sets for the work on a delivered change.
 
-    A change lands again if it is as stale as `lands_if`; never for NO. Without `acts` a change is only seen: the
-    planner pushes and writes nothing.
+    `rounds` is the maximum of follow-up plans for checks, and for reviews; `land_rounds` is that for landings. A review
+    is answered if it had no remark for `quiet_ms`. A forge is read each `poll_ms`. A change lands again if it has a
+    conflict, or is as stale as `lands_if`; with NO it never does. Without `acts` the planner only reads changes.
     """
 
     rounds: int = 2
@@ -58,9 +59,9 @@ def decide(
 ) -> DeliveredChange:
     """Return the change after a look at its forge, with its new tasks.
 
-    `ends` has the ends of the follow-up goals, `flaky` the tests that are known to fail without a cause. It `may_land`
-    again if no other change of its repository does. A branch
-    without a commit that names one of the change's plans is only seen: it may be of another person or tenant.
+    `ends` has the answers to the follow-up goals, and `flaky` the tests that are known to be flaky. The change may land
+    again only with `may_land`: no other change of its repository is landing. A branch without a commit that names one
+    of the change's plans is only read, because it may belong to another person or tenant.
     """
     found = change.model_copy(deep=True)
     found.number, found.head, found.target = seen.number, seen.head, seen.target
@@ -109,7 +110,7 @@ def next_look(change: DeliveredChange, seen: SeenChange, terms: Terms, now: int)
 
 
 def has_ended(end: GoalAnswer) -> bool:
-    """Whether a follow-up goal has no plan that works, and gets none."""
+    """Return whether a follow-up goal is over: its plan has ended, or it gets no plan."""
     return bool(end.ended_at) or end.verdict in NO_PLAN
 
 
@@ -121,7 +122,10 @@ def _move(change: DeliveredChange, fact: Fact, at: int) -> None:
 
 
 def _note_ends(change: DeliveredChange, seen: SeenChange, ends: Mapping[str, GoalAnswer], now: int, acts: bool) -> None:
-    """Note the end of the follow-up plan, and answer its threads with its commit or the reason if the planner acts."""
+    """Note the end of the follow-up plan; if the planner `acts`, answer the plan's review threads.
+
+    The answer names the plan's commit, or the reason why there is none. Without a commit, a person may have to go on.
+    """
     current = change.in_flight
     end = ends.get(current.goal_id) if current else None
     if current is None or end is None:
@@ -148,7 +152,7 @@ def _pushed(current: FollowUp, seen: SeenChange) -> str:
 
 
 def _why_left(current: FollowUp, reason: str) -> str:
-    """Return why a change is left to a person after a follow-up plan pushed nothing; "" if it is not."""
+    """Return why a person has to go on after a follow-up plan that pushed nothing; empty if the planner goes on."""
     if current.why == "target":
         return f"plan {current.plan_id} did not put it on top of its target branch: {reason}" if reason else ""
     if current.why == "review":
@@ -174,7 +178,7 @@ def _reason(end: GoalAnswer) -> str:
 
 
 def _stop(change: DeliveredChange) -> None:
-    """Do nothing more about a change that is merged or closed."""
+    """Cancel the follow-up plan of a change that is merged or closed, and drop the tasks that no longer matter."""
     change.todo = [act for act in change.todo if act.kind in ("announce", "answer", "cancel")]
     if current := change.in_flight:
         current.ended = True
@@ -188,7 +192,10 @@ def _note_persons_commit(change: DeliveredChange, seen: SeenChange) -> None:
 
 
 def has_news(change: DeliveredChange, seen: SeenChange, now: int) -> bool:
-    """Whether red checks are to be acted on: those of a commit that was not looked at, and no old result of a run."""
+    """Return whether red checks of the newest commit need an action that they have not had yet.
+
+    They need none while they run again, while a follow-up plan works, or if a person has taken the change over.
+    """
     is_over = seen.head in change.seen or change.run_again.get(seen.head, 0) > now
     return seen.checks is Checks.RED and not (change.in_flight or change.handed_over or is_over)
 

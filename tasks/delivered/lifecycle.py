@@ -1,4 +1,4 @@
-"""The states of a delivered change, as a table. What no row names leaves the state as it is."""
+"""The states of a delivered change, as a table; a fact that a state has no row for does not change the state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schemas.delivered import DeliveryState as S
 
 
 class Fact(StrEnum):
-    """The gravest thing that is known of a change at its forge."""
+    """The most serious fact that a forge shows about a change."""
 
     FINE = "fine"
     RED = "red"

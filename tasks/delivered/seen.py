@@ -12,7 +12,7 @@ _PLAN = re.compile(r"\n\nPlan: (\S+)\nStep: \S+\nAttempt: \d+\s*\Z")
 
 
 class Stale(StrEnum):
-    """How an open change relates to its target branch as that is now."""
+    """Whether an open change is behind its present target branch, or conflicts with it."""
 
     NO = "no"
     BEHIND = "behind"
@@ -30,25 +30,25 @@ class Checks(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit on the branch; `is_rewritten` if another than its author committed it."""
+    """A commit on the branch; `is_rewritten` is true if its committer is not its author."""
 
     commit: str
     message: str
     is_rewritten: bool = False
 
     def names(self, plans: frozenset[str]) -> bool:
-        """Whether its message ends with the name of one of the plans."""
+        """Return whether the commit's message ends with the name of one of the plans."""
         found = _PLAN.search(self.message)
         return bool(found and found[1] in plans)
 
     def is_of(self, plans: frozenset[str]) -> bool:
-        """Whether one of the plans made it, and it was not rewritten since."""
+        """Return whether one of the plans made this commit, and it was not rewritten since."""
         return self.names(plans) and not self.is_rewritten
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A thread of a review by persons who may write; `at` is the last word of one of them, ms."""
+    """A thread of a review by people with write access; `at` is the time of their last comment in the thread, ms."""
 
     thread: str  # the id of the thread, a colon, and the id of that word
     author: str
@@ -69,7 +69,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class SeenChange:
-    """A pull request or a merge request; times are ms, None while it has not happened."""
+    """A pull request or a merge request; each time is in ms, and None if its event has not happened."""
 
     number: int
     head: str
@@ -87,12 +87,12 @@ class SeenChange:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is neither merged nor closed."""
+        """Whether the change is neither merged nor closed."""
         return self.merged_at is None and self.closed_at is None
 
     @property
     def fact(self) -> Fact:
-        """The gravest thing that is known of it."""
+        """The most serious fact that the forge shows about this change."""
         found = (
             (self.reverted_at is not None, Fact.REVERTED),
             (self.merged_at is not None, Fact.MERGED),
@@ -104,5 +104,5 @@ class SeenChange:
 
     @property
     def at(self) -> int | None:
-        """When that happened, if the forge has a time."""
+        """The time (ms) when the change was reverted, merged or closed; None if the forge shows no such time."""
         return self.reverted_at or self.merged_at or self.closed_at

@@ -1,4 +1,4 @@
-"""The first line of a plan's log: the data that planning read, and the parts of it that are stored nowhere else."""
+"""The first line of a plan's log: digests of stored data, and in full the other data that planning read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Commands about more than one plan -> the records that apply to each of them, now and later.
+"""Turns commands about more than one plan into records, which apply to each plan of a scope, now and later.
 
-A pause or a halt applies until `resume` lifts it or its time is over, and so to later plans, too. A cancel applies to
-the plans that exist. Records are stored as {"<command> <scope>": record}, one of each command for each scope. A queue
-can only be paused: that holds steps, not plans.
+A pause or a halt applies until `resume` lifts it or its time is over, and so to later plans, too. A cancel applies only
+to the plans that exist. A record is stored under "<command> <scope>", so each scope has one record for each command. A
+queue can only be paused: that keeps back steps, not plans.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def record(command: Command, now: int, records: Records) -> dict[str, bytes]:
 
 
 def lift(command: Command, records: Records) -> list[str]:
-    """Return the names of the records that a resume lifts: those of its scope, and the pauses of features in it."""
+    """Return the names of the records that a resume lifts: of its scope, and of breakers and other features in it."""
     given = [f"{name.value} {scope_of(command)}" for name in LIFTED]
     return [*given, *(name for find in LIFT for name in find(records, command))]
 
@@ -106,7 +106,11 @@ def list_standing(records: Records, now: int) -> list[StandingCommand]:
 
 
 def find_standing(records: Records, tenant: str, repo: str | None, created: int, now: int) -> StandingCommand | None:
-    """Return the record that applies to a plan: one that ends it before one that pauses it, the widest first."""
+    """Return the record that applies to a plan; None if no record does.
+
+    A halt takes precedence over a cancel, and a cancel over a pause. Among equal commands the widest scope comes first,
+    and pauses by features come last.
+    """
     if not records:
         return None
     for command in (CommandName.HALT, CommandName.CANCEL, CommandName.PAUSE):

@@ -187,7 +187,10 @@ def _book(unit: UnitOfWork, draft: Draft) -> None:
 def _begin(
     plan_seed: PlanSeed, goal: Goal, draft: Draft, expected: Expected = NO_STEPS, *, announced: bool = True
 ) -> UnitOfWork:
-    """Begin a commit of the plan; the first one writes, and announces, the constant parts."""
+    """Return the unit of work for a commit that creates the plan.
+
+    With `announced` the commit also writes the constant parts of the plan, and emits its first events.
+    """
     context = goal.context
     head = PlanHead(
         goal_id=plan_seed.goal_id,
@@ -268,7 +271,10 @@ def _limits(plan_seed: PlanSeed, goal: Goal, draft: Draft, expected: Expected) -
 
 
 def _left_out(part: Any, unkept: Any, pointer: str = "") -> Iterator[str]:
-    """Yield a pointer to each part of a goal that has a value and is not stored; only names if `unkept` is a set."""
+    """Yield a JSON pointer to each part of a goal that has a value and is not stored.
+
+    `unkept` names these parts; if it is a mapping, its values name parts below its keys.
+    """
     for name in sorted(unkept):
         below = unkept[name] if isinstance(unkept, dict) else True
         if value := getattr(part, name):

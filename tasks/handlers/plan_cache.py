@@ -55,7 +55,11 @@ class CacheQuestion:
         return replace(made, cache=(HIT, self.field, kept_s, found.plan_id), phases=(phase, *made.phases))
 
     def keep(self, made: Draft, drafted: Sequence[Drafted], kept_s: int) -> Draft:
-        """Let a plan store the last answer in the cache; if its first step asks, the answer of that step."""
+        """Return the draft, marked so that its plan stores the drafter's answer in the cache when it completes.
+
+        This is the last of the `drafted` answers; without one, the answer of the plan's first step. If the answer may
+        not be cached, the draft is returned unchanged.
+        """
         note = {"tenant": self.goal.tenant, "repo": self.goal.context.repo, "drafter": self.setting.drafter}
         note |= {"goal": self.goal.goal, "output": drafted[-1].output if drafted else None}
         said = replace(self.setting, drafted=tuple(drafted[-1:]))

@@ -1,7 +1,7 @@
-"""A plan's timer has run out -> changeset: clocks of its attempts, its wall clock, left-over work.
+"""Handles a plan whose timer has run out: it checks the clocks of the plan and goes on with left-over work.
 
-A plan has one timer, at the earliest time when something could be due. Progress does not move it: a timer that fires
-too early is set again. That costs one look each minute instead of two writes for each attempt.
+A plan has one timer, at the earliest time when something could be due. Progress does not move the timer: a timer that
+fires too early is set again. That costs one look each minute instead of two writes for each attempt.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _look_at_attempt(unit: UnitOfWork, step: Step, clocks: Clocks) -> None:
 
 
 def _due(unit: UnitOfWork, step: Step, live: Attempt, lease: Lease, clocks: Clocks) -> tuple[int, str]:
-    """Return when the attempt runs out of time without another sign of life, and the name of that clock."""
+    """Return when an attempt without another sign of life runs out of time (ms), and why, as a text."""
     now = unit.snapshot.now
     delivered_by = unit.plan.delivery.due if unit.is_delivering else None
     if not lease.claimed:

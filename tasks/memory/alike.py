@@ -1,6 +1,7 @@
 """Finds recorded attempts that are similar to the steps of a plan, with their results.
 
-Similarity is that of the words in title and file names: Jaccard of their 1- to 3-grams. Records fade by 5 % a day.
+Attempts are compared by the words in titles and file names: by the Jaccard index of their 1- to 3-grams. The weight of
+a record falls by 5 % a day.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ class Past(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """The groups most similar to any step, in the form of `planner show`, and the past of each step that has one."""
+    """The groups of attempts most similar to any step, and the Past of each step by its id.
+
+    The groups have the form that `planner show` prints. A step without similar attempts has no Past.
+    """
 
     similar: list[dict[str, Any]]
     past: dict[str, Past]

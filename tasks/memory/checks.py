@@ -15,7 +15,7 @@ MANY_RUNS = 20  # of a check that found nothing
 
 
 def met_often(past: Past | None) -> tuple[str, ...]:
-    """Return the categories of failures with more than a fifth of the weight of similar attempts."""
+    """Return the categories that more than a fifth of similar attempts failed with; empty if too few are known."""
     if past is None or past.attempts < ENOUGH:
         return ()
     return tuple(category for category, share in past.shares.items() if share > OFTEN)

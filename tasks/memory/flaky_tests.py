@@ -34,7 +34,7 @@ class Recalled(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """The number of times that a test was flaky on a day, counted from 1970."""
+    """How often a test was flaky on one `day`; days are counted from 1970."""
 
     day: int
     test: str
@@ -62,7 +62,7 @@ def counter_of(test: str, now: int) -> str | None:
 
 
 def sighting_of(field: str, count: int) -> Sighting | None:
-    """Read a counter; None if its name has another form, or it is not above 0."""
+    """Return the sighting that a counter stores; None if its name has another form, or if its count is not above 0."""
     found = _FIELD.fullmatch(field)
     return Sighting(int(found[1]), found[2], count) if found and count > 0 else None
 

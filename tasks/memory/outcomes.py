@@ -47,8 +47,8 @@ class Attempted(NamedTuple):
 def fingerprint_of(goal: Goal) -> str:
     """Return the hash of manifest paths, the project's name and the test command, as 24 hex digits.
 
-    The project's name is that in the manifest nearest to the root, else the repository's. So a new version is the same
-    project.
+    The project's name comes from the manifest nearest to the root, else from the repository. So a new version of a
+    project has the same fingerprint.
     """
     manifests = goal.context.manifests
     nearest = sorted(manifests, key=lambda path: (path.count("/"), path))

@@ -51,9 +51,10 @@ def may_keep(output: Any) -> bool:
 
 
 def change_at_end(head: PlanHead, state: str, plan_id: str, now: int, draft: Any) -> KeptChange | None:
-    """Return the cache change at a plan's end: put the draft of a completed plan, or drop one that did not complete.
+    """Return the change of the cache at a plan's end; None if there is no change.
 
-    A draft that a newer plan has put there since stays.
+    A completed plan stores its draft. A plan that began from a cached draft and did not complete drops that draft,
+    unless a newer plan has stored another one.
     """
     name = kept_name(CACHE, head.tenant, head.repo)
     if not head.cache or not name:

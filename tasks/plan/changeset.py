@@ -54,7 +54,7 @@ class KeptChange(NamedTuple):
 
 
 def kept_name(what: str, tenant: str, repo: str | None) -> str | None:
-    """Return the name of the values of sort `what` that a tenant's repository keeps; None without a repository."""
+    """Return the name under which a tenant's repository keeps the values `what`; None without a repository."""
     owner = f"{tenant}\0{repo}".encode()
     return f"{what}:{blake2b(owner, digest_size=16).hexdigest()}" if repo else None
 
@@ -79,9 +79,9 @@ WHOLE, FIRST = "=", "^"  # where a claim goes: see ClaimChange
 class ClaimChange(NamedTuple):
     """A change of the claims on a file (part `claim`): by default it appends the plan's claim.
 
-    With a plan id in `where` the claim goes before the claim of that plan. With FIRST it stays in its place, as the
-    first. With WHOLE it replaces all claims. `seen` fences the decision: the mark of the claims, for FIRST nothing, for
-    WHOLE the claims.
+    If `where` is a plan's id, the claim goes before the claim of that plan. FIRST means that the plan's waiting claim
+    is now the first one. WHOLE replaces all claims. The commit compares `seen` with the present claims: it is their
+    mark; for WHOLE it is the claims themselves. FIRST needs no comparison.
     """
 
     repository: str  # as `claims_name` has it

@@ -17,9 +17,9 @@ _CANCEL = f"{CommandName.CANCEL.value} "  # prefix of the reason of an end by th
 
 
 class EndSum(NamedTuple):
-    """Figures of an ended plan, for the sums of its tenant and repository: `<name>=<figure>`, separated by blanks.
+    """Figures of an ended plan, which a commit adds to the sums of its tenant and repository.
 
-    Figures are integers above 0.
+    `added` has `<name>=<figure>`, separated by blanks. Each figure is an integer above 0.
     """
 
     tenant: str

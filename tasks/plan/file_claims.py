@@ -82,7 +82,7 @@ def just_merged(mark: str) -> str:
 
 
 def mark_of_same(what: str, of: object) -> str:
-    """Return the claim on `of`, such as the sentence of a goal, which people read as `what`."""
+    """Return the name of a claim on something other than a file: a hash of `of`, which people read as `what`."""
     return f"{MARK}{what}/{blake2b(repr(of).encode(), digest_size=16).hexdigest()}"
 
 
@@ -132,7 +132,10 @@ def shorten(text: str, me: str = "", most: int = MOST_PLANS) -> str:
 
 
 def mark_of(text: str) -> str:
-    """Return a mark of the claims on a file: their length and the last claim, as in claims_text.lua."""
+    """Return the mark that shows whether the claims on a file have changed: their length and the last claim.
+
+    claims_text.lua computes the same mark.
+    """
     return f"{len(text)} {text.rpartition(' ')[2]}" if text else "0"
 
 
@@ -144,13 +147,13 @@ def _weight(claim: str) -> int:
 class FileClaims:
     """The claims that were read in one repository.
 
-    `files` has the claims on each file that was read. `plans` has the files of the plan that asks and, if `deep`, of
-    the plans that were met on the way. `asked` are the files that were asked for, or None if all that matter were. With
-    `deep` the waits of plans were read, too. `marks` has for each file the mark that the commit has to find
-    (`mark_of`).
+    `files` contains the claims on each file that was read. `plans` contains the files that the asking plan claims; if
+    `deep`, also the files of plans that were found on the way. `asked` are the files that were asked for, or None if
+    all files that matter were read. If `deep`, the waits of plans were read, too. `marks` contains the mark of each
+    file that the commit has to find (`mark_of`).
 
-    A decision gets a short form from `short_for`. There `behind` replaces the files of other plans. It has for each
-    file the first plan that claims it and waits for the plan that asks.
+    `short_for` returns a short form for one decision. In this form `behind` replaces the files of other plans. For each
+    file it contains the first plan that claims the file and waits for the asking plan.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
@@ -188,9 +191,9 @@ class FileClaims:
         return any(plan_of(each) != me for file, text in self.files.items() if file for each in text.split())
 
     def cut(self, files: Iterable[str], most: int) -> FileClaims:
-        """Keep the claims on these files that the creation of a plan needs.
+        """Return the claims on these files alone.
 
-        Beyond `most` files only the number of claims stays.
+        After the first `most` files, only the number of claims on each file stays.
         """
         found = [file for file in files if file in self.files]
         kept = {file: self.files[file] for file in found}

@@ -1,7 +1,7 @@
-"""A plan as a worker keeps it between two decisions: decoded, and equal to the stored plan after every commit.
+"""A worker's copy of a plan between two decisions: decoded, and equal to the stored plan after every commit.
 
-A decision that changed the plan but was not committed has spoiled it; then the plan is read again from the store. Of a
-large plan a worker keeps the part that the next outcomes can touch: see `covers`.
+If a decision changed the copy but was not committed, the worker reads the plan from the store again. Of a large plan
+the worker keeps only the part that the next outcomes can touch: see `covers`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def select_slice(
     ready: int | None,
     page: int | None = None,
 ) -> Slice:
-    """Select the steps that begin.lua reads for the steps and notes `wanted`.
+    """Return the part of a plan that begin.lua would read for the `wanted` steps and notes.
 
-    `queue` has the ready steps in their order. `ready` is how many of them are read. With `page` that number is `page`
-    plus one for each step that may end. Without either all ready steps are read.
+    `queue` contains the ready steps in their order; `ready` is how many of them to read. With `page` that number is
+    `page` plus one for each step that may end. Without `ready` and `page`, all ready steps are read.
     """
     names = dict.fromkeys([*wanted, *(step for step, _ in todo)])
     ends = len(names)
@@ -64,9 +64,9 @@ def select_slice(
 
 @dataclass(slots=True, eq=False)
 class HotPlan:
-    """One whole plan, or a part of one: its record, the attempts in flight, the first ready steps, and some steps.
+    """A whole plan, or the loaded part of a large one: its record, its attempts in flight, and some of its steps.
 
-    `size` is the approximate number of stored bytes. In a part, each step has its spec.
+    `size` is the approximate number of stored bytes. If only a part is loaded, each of its steps has its spec.
     """
 
     plan_id: str
@@ -102,8 +102,8 @@ class HotPlan:
     ) -> HotPlan:
         """Decode the stored plan; `places` are the stream for its outcomes and the prefix of its lease keys.
 
-        With `ahead` the result is a part. Then `more_ready` states whether there may be more ready steps than those
-        read.
+        With `ahead`, the arguments are only a part of the plan. Then `more_ready` states whether the store may have
+        more ready steps than `ready`.
         """
         specs: dict[str, bytes] = {}
         windows: dict[tuple[str, int], list[str]] = {}
@@ -137,7 +137,7 @@ class HotPlan:
         return self.windows.get((step_id, number))
 
     def reaches(self, step_id: str) -> bool:
-        """Return whether a part of a plan has the step and everything that its end can touch."""
+        """Return whether this step and all steps that its end can touch are loaded."""
         window, steps = self.window(step_id), self.steps
         return (
             window is not None and len(window) < WINDOW and step_id in steps and all(name in steps for name in window)
@@ -155,7 +155,7 @@ class HotPlan:
         return all(map(self.reaches, named))
 
     def runs_short(self, starts: Iterable[str], leaving: int = 0) -> bool:
-        """Return whether a part lacks steps that the ends of `starts`, or of all attempts then in flight, can touch.
+        """Return whether steps are missing that the ends of the steps `starts`, or of attempts in flight, can touch.
 
         `leaving` is the number of ready steps that are still to be removed.
         """
@@ -169,7 +169,10 @@ class HotPlan:
         return min(2 * self.ahead, MOST_AHEAD + AHEAD_EACH * len(self.active))
 
     def enqueue(self, added: Mapping[str, int]) -> None:
-        """Put steps in their places in the ready queue; steps behind its horizon are left out."""
+        """Add steps to the loaded ready queue, in the order of the plan.
+
+        If only the beginning of the queue is loaded, steps that come after this beginning are left out.
+        """
         if horizon := self.horizon:
             added = {step: place for step, place in added.items() if (place, step) <= horizon}
         if added:
@@ -177,7 +180,7 @@ class HotPlan:
             self.ready = {step: ready[step] for step in sorted(ready, key=lambda step: (ready[step], step))}
 
     def snapshot(self, now: int, wanted: Sequence[str], page: int) -> Snapshot:
-        """Return the snapshot that begin.lua would; the caller adds the surroundings of the plan."""
+        """Return the snapshot that begin.lua would return; the caller adds notes, leases, grants and commands."""
         todo = self.todo[:TODO_PAGE]
         part = select_slice(wanted, todo, self.window, [*self.ready], None, page)
         steps = self.steps
@@ -238,7 +241,7 @@ class HotPlan:
 
 
 def _put(name: str, value: bytes, specs: dict[str, bytes], windows: dict[tuple[str, int], list[str]]) -> None:
-    """Put a field of a plan's steps in its place; notes are left out, as only decisions that ask for them read them."""
+    """Store a field of a plan's steps in `specs` or `windows`; skip notes, which few decisions ask for."""
     if name.startswith(WINDOW_MARK):
         step, _, number = name[1:].rpartition(":")
         windows[step, int(number)] = value.decode().split()

@@ -1,4 +1,4 @@
-"""The step and the plan machine as tables: every move that has no row raises."""
+"""The moves of steps and plans from state to state, as tables. Every other move raises IllegalTransition."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ DRAFT = "draft"  # the kind of a question to a drafter, which no person answers
 
 
 def check_step(step_id: str, before: str, after: str) -> None:
-    """Refuse a move of a step that has no row. Raises IllegalTransition."""
+    """Raise IllegalTransition if the table does not contain this move of a step."""
     if (before, after) not in STEP_MOVES:
         raise IllegalTransition(f"step {step_id} cannot go {before} -> {after}")
 
 
 def check_plan(plan_id: str, before: str, after: str) -> None:
-    """Refuse a move of a plan that has no row. Raises IllegalTransition."""
+    """Raise IllegalTransition if the table does not contain this move of a plan."""
     if (before, after) not in PLAN_MOVES:
         raise IllegalTransition(f"plan {plan_id} cannot go {before} -> {after}")
 
@@ -56,7 +56,7 @@ def of_state(state: str) -> str:
 
 
 def of_live(state: str, kind: str) -> str:
-    """Name the list of the plans of a kind that are in a state other than an end."""
+    """Return the name of the list of a kind's plans in this state, which is not the end of a plan."""
     return f"live:{state}:{kind}"
 
 
@@ -82,7 +82,7 @@ def is_waiting(plan: PlanRecord) -> bool:
 
 
 def lists_of(plan: PlanRecord) -> list[str]:
-    """Name all lists that have the plan."""
+    """Return the names of all lists that contain the plan."""
     found = [of_state(plan.state), of_tenant(plan.head.tenant)]
     if plan.head.repo:
         found.append(of_repository(plan.head.repo))

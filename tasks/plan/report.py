@@ -11,9 +11,10 @@ from schemas.plain_outcome import PlainOutcome
 
 
 class Report(NamedTuple):
-    """An outcome with the fields of its entry; `raw` and `digest` are of its bytes.
+    """An outcome with the fields of its stream entry.
 
-    `unknown` is the number of fields that this version does not know. `entry` is the id in the stream.
+    `raw` contains the outcome's bytes, and `digest` is their digest. `unknown` is the number of fields that this
+    version does not know. `entry` is the id of the entry in the stream.
     """
 
     outcome: Outcome
@@ -38,14 +39,14 @@ class Report(NamedTuple):
 
     @property
     def _may_not_have_run(self) -> bool:
-        """Return whether a failed verification may be one that could not run; then the host of the attempt counts."""
+        """Return whether a verification may have failed because it could not run; then the attempt's host matters."""
         receipts = self.outcome.verify or ()
         told = self.outcome.cannot_verify is not None or self.outcome.verified_at is not None
         return told or (bool(receipts) and receipts[-1].exit_code > 1)
 
 
 class PlainReport(Struct, frozen=True, gc=False):
-    """An outcome in the strict form; `raw` and `digest` are of its bytes, `entry` is the id in the stream."""
+    """An outcome in the strict form: its bytes (`raw`), their `digest`, and the id of its stream entry."""
 
     needs_lease: ClassVar[bool] = False  # as that of Report
     said: PlainOutcome

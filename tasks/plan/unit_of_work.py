@@ -87,7 +87,7 @@ class UnitOfWork:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the stop is a command: then attempts in flight pause, too. A budget does not pause attempts."""
+        """Whether a command stops the plan, so that attempts in flight pause, too; a day budget does not pause them."""
         return bool(self.plan.paused) or self.plan.held.startswith(PAUSED)
 
     @property
@@ -198,7 +198,7 @@ class UnitOfWork:
         self.emit("plan.unfolded", data, why)
 
     def keep_strategy_state(self, **parts: Any) -> None:
-        """Replace parts of the strategy state, encoded and decoded as the store returns them."""
+        """Replace parts of the strategy state, in the form that they would have after a store and a read."""
         self.strategy_state = {**(self.strategy_state or {}), **codec.loads(codec.dumps(parts))}
         self.plan.dirty.add("strategy_state")
 
@@ -209,7 +209,7 @@ class UnitOfWork:
         return attempt
 
     def rewrite(self, step: Step, planned: PlannedStep) -> None:
-        """Replace the static part of `step`; the log keeps the one that is stored."""
+        """Replace the static part of `step`; the log of the plan keeps the previous one."""
         if step.spec is not None and step.step_id not in self.change.specs:
             self.was[step.step_id] = read_step(step.spec, step.texts)
         window = window_of(step.spec) if step.spec else ()
@@ -277,7 +277,7 @@ class UnitOfWork:
             self.plan.dirty.add("live")
 
     def close(self) -> Changeset:
-        """Return the writes. Inputs without an effect keep the version."""
+        """Return the writes of this decision; if nothing changed, the plan keeps its version."""
         change, plan, grants = self.change, self.plan, self.snapshot.grants
         if used := self.tokens_used:
             change.taken = dict.fromkeys(grants, used)
@@ -329,7 +329,7 @@ class UnitOfWork:
         self.change.events[place] = what, codec.extend(data, {"head": self.plan.log.head, "lines": self.plan.log.lines})
 
     def _line(self) -> dict[str, Any]:
-        """Return the inputs and moves; with the plan before them a replay can make the same decision again."""
+        """Return the inputs and moves of this commit, with all that a replay needs to decide the same again."""
         line: dict[str, Any] = {"born": self.born} if self.born else {}
         line |= {"in": self.inputs, "moves": self.moves}
         if self.was:
@@ -347,7 +347,7 @@ class UnitOfWork:
         return line
 
     def _told_around(self) -> dict[str, Any]:
-        """Return the unusual surroundings of the plan that the key `in` does not have."""
+        """Return the unusual values outside of the plan that the decision read, unless the inputs contain them."""
         snapshot, around = self.snapshot, self.around
         if snapshot.standing and not self._has_input("held", "order"):
             around["standing"] = [*snapshot.standing]

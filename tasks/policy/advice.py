@@ -28,7 +28,7 @@ from tasks.text.paths import fault
 
 
 def advise(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any], cause: str = "") -> str:
-    """Return how a plan like this can go on, as one text; `rule` has ended it, or is about to."""
+    """Return how to go on with a plan that `rule` has ended, or is about to end, as one text."""
     kept, standing = unit.strategy_state or {}, unit.snapshot.standing
     allowed = (kept.get("goal") or {}).get("allowed_files")
     facts = Facts(

@@ -82,10 +82,10 @@ def has_retry(step: Step, category: str, failed: Iterable[list[Any]], policy: Po
 
 
 def retries(step: Step, category: str, failed: Iterable[list[Any]], policy: Policy) -> int:
-    """Return how often `step`, which failed with `category`, may be retried: as its risk allows, plus its repairs.
+    """Return how often `step`, which failed with `category`, may be retried.
 
-    The policy's bound for such a failure counts only failures of this category among `failed`, the plan's last
-    failures.
+    Its own limit and its risk bound the retries, and each repair adds one. If the policy bounds the retries after this
+    category, only failures of the category among `failed` count for this bound.
     """
     allowed: int = min(step.facts["retry_limit"], policy.attempts[RiskLevel(step.facts["risk_level"])].retries)
     if category in policy.retries:

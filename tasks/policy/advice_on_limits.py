@@ -89,9 +89,9 @@ def advise_on_hosts(facts: Facts) -> str:
 
 
 def advise_on_wall_clock(facts: Facts) -> str:
-    """Return how much more time the plan needs; or to start controllers, or to repair hosts, if no attempt could run.
+    """Return advice to give the plan more time; if no attempt could run, to start controllers or to repair hosts.
 
-    A wait while the plan was stopped is no wait for a controller.
+    Time that the plan was stopped does not count as a wait for controllers.
     """
     plan, took = facts.plan, int(facts.evidence.get("value") or 0)
     limit = plan.limits["wall_clock_s"] or 0

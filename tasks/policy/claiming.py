@@ -1,4 +1,4 @@
-"""Claims on files, for features: read them, add the plan's own, and keep the steps that wait for others."""
+"""Claims on files, as features use them: read them, change the plan's own, and let steps wait."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ LOOK_MS = 60_000  # between two looks at a plan that waits; the end of the plan 
 
 
 def read(unit: UnitOfWork, files: Iterable[str], *, deep: bool) -> FileClaims:
-    """Return the claims that were read; raises NeedsClaims if those on these files were not, or not as deep.
+    """Return the claims that the snapshot contains.
 
-    The log keeps it where others claim anything: the plan's own claims alone make no difference to it.
+    Raises NeedsClaims if the snapshot lacks the claims on `files`, or with `deep` the waits of plans. If another plan
+    claims a file, the plan's log keeps the claims that were read.
     """
     claims, me = unit.snapshot.claims, unit.snapshot.plan_id
     wanted = frozenset(files)
@@ -34,7 +35,7 @@ def put(unit: UnitOfWork, file: str, seen: str, claim: str, where: str = "") -> 
 
 
 def keep_waiting(unit: UnitOfWork, waiting: dict[str, list[str]]) -> None:
-    """Keep which steps wait for files, and look at the plan again."""
+    """Store which steps wait for which file and plan; if any waits, look at the plan again after LOOK_MS."""
     if waiting != unit.plan.claims.waits:
         unit.plan.claims.waits = waiting
         unit.plan.dirty.add("live")

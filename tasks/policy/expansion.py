@@ -64,7 +64,7 @@ DROPPED: dict[str, Any] = {  # fields of the goal that expansion does not need
 def begin(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     """Store the strategy's data, with the goal's allowlist as literal paths.
 
-    The allowlist of a task keeps its globs, too; steps of a template make changes by them.
+    The allowlist of a task also keeps its globs, because steps of a template use them to make changes.
     """
     listed = expand_allowed(goal.allowed_files, goal.context.files, JUDGED).files
     made = (path for step in draft.steps for path in step.allowed_files)  # by globs, before there are such files
@@ -132,7 +132,7 @@ def refuse(unit: UnitOfWork, seen: Judgement) -> Failure | None:
 
 
 def refusal(unit: UnitOfWork, seen: Judgement) -> str | None:
-    """Return why the strategy cannot use the answer of a step; None if it can, or if the step is not its own."""
+    """Return why the strategy cannot use a step's answer; None if it can, or if the step is not of the strategy."""
     facts = seen.step.facts
     if not unit.strategy_state or facts["inserted_by"] or judges_by_holdout(facts):
         return None
@@ -157,9 +157,10 @@ def block(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def goes_on_without(unit: UnitOfWork, step: Step) -> bool:
-    """Return whether the strategy would go on if `step` failed for good now; an inserted step also ends its origin.
+    """Return whether the strategy would go on if `step` failed for good now.
 
-    Raises NeedsSteps if the snapshot lacks the origin.
+    If `step` was inserted before another step, that other step counts as failed. Raises NeedsSteps if the snapshot
+    lacks that step.
     """
     ended = step
     if origin := step.facts["inserted_by"]:
@@ -239,7 +240,7 @@ def _expand(unit: UnitOfWork, found: Expansion, who: Mapping[str, Any] = NOBODY)
 
 
 def _errors(unit: UnitOfWork, found: Expansion) -> Sequence[FieldError]:
-    """Validate added steps like those of any plan, and against the steps that the plan has had."""
+    """Return the errors of added steps: by the validator, by the limits, and for ids that the plan has had before."""
     if not found.steps:
         if unit.plan.state == P.CREATED and not found.question:
             return (FieldError(pointer="/steps", code="no_steps", message="The answer has no steps."),)

@@ -43,9 +43,10 @@ def count_failure(
     *,
     known_flaky: bool = False,
 ) -> None:
-    """Count a failure and go on from it; its attempt began at `began`, in ms.
+    """Count a failure, and then halt the plan, or end or retry the step; the attempt began at `began` (ms).
 
-    With `known_flaky` only known flaky tests failed, so it does not count as one of failures in a row or alike.
+    With `known_flaky` only known flaky tests failed. Then the failure counts neither as one in a row nor as a repeated
+    one.
     """
     seen = halt_rules.record_failure(unit, step, outcome, failure, began, known_flaky=known_flaky)
     for tell in AFTER_FAILURE:
@@ -84,7 +85,7 @@ def fail(unit: UnitOfWork, step: Step, failure: dict[str, Any], seen: Seen, outc
 def _is_asked_about(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
     """Return whether a person is asked after this step has failed, so that the rule ends the step and not the plan.
 
-    Failures in a row are counted on after the answer: the next one halts the plan.
+    After the person's answer the count of failures in a row goes on, and the next failure halts the plan.
     """
     return (
         halt.rule in ASKED_ABOUT

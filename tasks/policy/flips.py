@@ -31,7 +31,7 @@ def count_flip(plan: PlanRecord, step: Step, name: str, *, passed: bool) -> int:
 
 
 def keep_verification(unit: UnitOfWork, step: Step) -> None:
-    """Keep counting the flips of `step` under its present verification, before that is narrowed."""
+    """Let flips of `step` count under its present verification, even after a revision changes the verification."""
     unit.plan.streaks.narrowed.setdefault(step.step_id, name_verification(step.facts))
 
 

@@ -1,4 +1,4 @@
-"""More files for a step: files that its goal allows at the step's level come with the next attempt.
+"""Gives a step more files: its next attempt may also change files that the goal allows at the step's risk.
 
 A plan is never widened: a step only gets files that its goal allows.
 """
@@ -29,7 +29,7 @@ def goal_of(unit: UnitOfWork) -> Mapping[str, Any]:
 
 
 def may_give(unit: UnitOfWork, facts: Mapping[str, Any], goal: Mapping[str, Any], path: str) -> bool:
-    """Return whether a step may get a file: its goal and an operator's limit of files allow it at the step's level."""
+    """Return whether a step may get a file: its goal, its risk, and files left by an operator (`tighten`) allow it."""
     tightened = unit.plan.head.tightened
     if tightened is not None and path not in tightened:
         return False

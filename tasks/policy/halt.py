@@ -67,7 +67,7 @@ def _reject(unit: UnitOfWork, rule: str, cause: str, explained: Mapping[str, Any
 
 
 def cancel(unit: UnitOfWork, step: Step) -> None:
-    """End the live attempt of `step`; its reservation is spent, unless the snapshot shows no claim of a controller."""
+    """End the live attempt of `step`; its reservation counts as spent, unless its lease shows no claim."""
     lease, attempt = unit.snapshot.leases.get(step.step_id), unit.end_attempt(step)
     claimed = lease is None or bool(lease.claimed)
     if lease and not claimed:
@@ -127,7 +127,7 @@ def _events(unit: UnitOfWork, evidence: Mapping[str, Any]) -> list[dict[str, Any
 
 
 def _last_move(unit: UnitOfWork) -> dict[str, Any]:
-    """Return the last end of a step in a running plan, else the answer; before the plan ran it is the goal."""
+    """Return the event before the halt: a step's last move, else a command; before the plan was READY, its goal."""
     if "ready" not in unit.plan.times:
         return {"what": "goal.received"}
     step_id, after = next(((step, after) for step, _, after in reversed(unit.moves) if step), ("", ""))

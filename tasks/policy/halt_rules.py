@@ -216,7 +216,10 @@ def _add_growth(plan: PlanRecord, said: Success) -> None:
 
 
 class Counter(NamedTuple):
-    """The effect of a success on counters, and whether no rule can fire by it; without `is_quiet` no rule ever can."""
+    """A counter for halt rules: `at_success` counts a success; `is_quiet` states that no rule can fire because of it.
+
+    Without `is_quiet` no success can make a rule of this counter fire.
+    """
 
     at_success: Callable[[PlanRecord, Success], None]
     is_quiet: Callable[[PlanRecord, Success], bool] | None = None

@@ -53,10 +53,10 @@ def names_file(path: str, named: str) -> bool:
 
 
 def narrow_files(step: PlannedStep, evidence: Evidence, _: Catalogue) -> PlannedStep:
-    """Put the files that the evidence names first, and advise to look at them, unless they are only tests.
+    """Put the files that the evidence names first, and advise to look at them, unless only tests are named.
 
-    The changes of the other files were discarded, so the next attempt needs these files, too. Only the files of a
-    violation are removed.
+    No file is removed, because the next attempt has to make all changes again. Only after a violation of the allowlist
+    the named files are removed.
     """
     named = tuple(path for path in step.allowed_files if any(names_file(path, each) for each in evidence.files))
     others = tuple(path for path in step.allowed_files if path not in named)

@@ -81,7 +81,7 @@ def risk_refusal(unit: UnitOfWork, step: Step, level: str, files: Collection[str
 
 
 def raise_risk(unit: UnitOfWork, step: Step, level: str) -> None:
-    """Raise the risk of a step without a `risk_refusal`; its approval was for less risk, and ends."""
+    """Raise the risk of a step, after `risk_refusal` returned None; drop its approval, which was for less risk."""
     planned, row = PlannedStep.model_validate(step.facts), RISK[RiskLevel(level)]
     hint = planned.rollback_hint or (ROLLBACK if row.rollback_hint and planned.mode is Mode.PATCH else None)
     unit.rewrite(step, planned.model_copy(update={"risk_level": RiskLevel(level), "rollback_hint": hint}))

@@ -106,7 +106,7 @@ def _is_stopped(facts: dict[str, Any], receipt: VerifyReceipt) -> bool:
 
 
 def contradiction(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> tuple[FailureCategory, str] | None:
-    """Return the category and the reason of an outcome's contradiction; None if there is none."""
+    """Return why an outcome contradicts itself or its step, as category and reason; None if it does not."""
     changed = outcome.touched_files or outcome.created_files or getattr(outcome, "touched_count", None)
     if changed and (found := _beyond_permission(facts, outcome)):
         return found
@@ -125,8 +125,8 @@ def contradiction(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> tup
 def doubt(facts: dict[str, Any], outcome: Outcome | PlainOutcome, *, requires_receipts: bool) -> str | None:
     """Return why a success is not verified; None if it is, or if the step has no verification.
 
-    A receipt of every tool of the step verifies it. Unless receipts are required, the controller's claim
-    (`tests_passed`) does, too, but not next to receipts of tools that are not the step's.
+    A success is verified if each tool of the step has a receipt. If no receipts are required, the controller's claim
+    (`tests_passed`) is enough, unless there are receipts of tools that are not the step's.
     """
     if _is_proved(facts, outcome):
         return None
@@ -142,10 +142,10 @@ def doubt(facts: dict[str, Any], outcome: Outcome | PlainOutcome, *, requires_re
 
 
 def folder_untold(facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> str | None:
-    """Return which tool has no reported folder; None if all folders that matter are reported.
+    """Return a sentence about a tool whose folder no receipt shows; None if the receipts show all that matter.
 
-    Without the folder a receipt of a tool that runs below the root proves nothing. A controller that does not know
-    `cwd` ran the tool elsewhere.
+    A controller that does not support `cwd` runs a tool in another folder. So without the folder, the receipt of a tool
+    that runs below the root proves nothing.
     """
     for tool in facts["verify_tools"]:
         if "cwd" in tool:
@@ -163,7 +163,7 @@ def folder_untold(facts: Mapping[str, Any], outcome: Outcome | PlainOutcome) -> 
 
 
 def judge_untold(facts: Mapping[str, Any], outcome: Outcome) -> str | None:
-    """Return that no report shows the judgement of the step's held-out tests; None if one does, or if it has none."""
+    """Return a sentence if the outcome does not show that the step's held-out tests judged it; else None."""
     wanted = (facts["judged_by"] or {}).get("holdout")
     if not wanted or (outcome.judged and outcome.judged.holdout == wanted):
         return None
@@ -178,26 +178,26 @@ def _is_proved(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> bool:
 
 
 def proves_itself(plan: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:
-    """Return whether a success has no doubt."""
+    """Return whether there is no doubt that the success is verified."""
     if _is_proved(facts, outcome):
         return True
     return doubt(facts, outcome, requires_receipts=requires_receipts(plan.head)) is None
 
 
 def is_empty(outcome: Outcome | PlainOutcome) -> bool:
-    """Return whether the controller reported touched files, and reported none."""
+    """Return whether the controller reported that no file was touched; false if it did not report files."""
     return not (outcome.touched_files or outcome.created_files) and outcome.tells("touched_files")
 
 
 def did_something(_: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:
-    """Return whether a success may have changed something, if its step had to."""
+    """Return whether a success may have changed a file; always true if its step does not patch."""
     return bool(outcome.touched_files) or facts["mode"] != Mode.PATCH or not is_empty(outcome)
 
 
 def _beyond_permission(facts: dict[str, Any], outcome: Outcome | PlainOutcome) -> tuple[FailureCategory, str] | None:
-    """Return why the step does not permit a change; None if it does.
+    """Return why the step does not permit a change, as category and reason; None if it permits the change.
 
-    A change that is too large or too risky is refused only as a success: other steps may change each of its files.
+    Only a successful change is refused because of its size or its risk, since other steps may change each of its files.
     """
     touched, level = {*outcome.touched_files, *outcome.created_files}, facts["risk_level"]
     patches = facts["mode"] == Mode.PATCH

@@ -1,7 +1,7 @@
-"""The tables that the core loop walks: the judgements, spec fields and effects of features, in a fixed order.
+"""The tables through which features take part in decisions: one for each point of the core loop, in a fixed order.
 
-The list of features in `tasks/features/__init__.py` fills the tables. This module has their types, and knows no
-feature.
+The list of features in `tasks/features/__init__.py` fills the tables. This module defines the types of the tables, and
+imports no feature.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Judgement:
 class Recall:
     """Data that plans of a repository leave to later ones: its key, and how a new plan reads and stores it.
 
-    The value that was read is JSON. The plan's first log line has the part that `known` returns, under `name`.
+    `read` returns JSON values. The plan's first log line contains the result of `known`, under `name`.
     """
 
     name: str
@@ -97,8 +97,8 @@ class Table(list[H]):
     ) -> Callable[[], None]:
         """Return a row of this table for the list of a feature; calling the row adds its function to the table.
 
-        The function is only asked about plans that `only` selects, and steps that have this `fact`. It is asked about
-        outcomes that have the field `told`, and failures `of` these categories.
+        The table then calls the function only for plans that `only` selects, and for steps that have this `fact`. It
+        skips outcomes without the field `told`, and failures that are not `of` these categories.
         """
 
         def ask(about: Any, *more: Any) -> Any:
@@ -121,7 +121,7 @@ def limited(name: str) -> Only:
 
 
 def keeping(kind: type[Part]) -> Only:
-    """Return a condition for plans that have such a part."""
+    """Return a condition for plans that store data of this kind."""
     return lambda about: bool((about if isinstance(about, PlanRecord) else about.plan).keeps(kind))
 
 
@@ -136,7 +136,7 @@ def never(*_: Any) -> bool:
 
 
 def always(_: PlanRecord) -> bool:
-    """A condition that leaves it to the fields of a step whether a feature is idle about a plain success."""
+    """The condition of a feature that is idle in every plan, except about steps that have its fields."""
     return True
 
 
@@ -144,8 +144,8 @@ def always(_: PlanRecord) -> bool:
 class Feature:
     """A feature: its rows of the tables, its own events, and when it is idle about a plain success.
 
-    It is idle if `is_idle` is true of the plan, or `is_idle_about` of the plan, the step's fields and the outcome. It
-    is also idle at the end, or the start, of a step that is stored without `end_fields`, or `start_fields`.
+    It is idle if `is_idle` is true of the plan, or `is_idle_about` of the plan, the step's fields and the outcome.
+    Also, no step that ends may have one of `end_fields`, and no step that starts may have one of `start_fields`.
     """
 
     name: str

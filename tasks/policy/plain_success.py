@@ -1,8 +1,8 @@
 """Decides plain successes, which are most outcomes: every feature is idle, and the plan needs no other decision.
 
-The decision needs no unit of work. It runs on the plan as its worker keeps it, with the functions of every outcome:
-budgets, counters of the halt rules, and starts. It declines an outcome that is not plain before it touches anything.
-`tests/support/plain.py` compares every outcome of the tests with the ordinary decision.
+The decision needs no unit of work. It changes the plan that its worker keeps, with the same functions as any other
+decision: budgets, counters of the halt rules, and starts. It declines an outcome that is not plain before it touches
+anything. `tests/support/plain.py` compares every outcome of the tests with the ordinary decision.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _is_beyond_doubt(plan: PlanRecord, about: PlanCard, facts: dict[str, Any], s
 
 
 def _dependents(plan: HotPlan, step: Step) -> Sequence[Step] | None:
-    """Return the steps with one dependency less; None if one of them is not plain."""
+    """Return the blocked steps that wait for `step`; None if a dependent of it needs the ordinary decision."""
     window = plan.windows.get((step.step_id, 0), ())
     if len(window) >= WINDOW:
         return None
@@ -151,7 +151,7 @@ def _choose(
 ) -> Sequence[Wanted] | None:
     """Choose the steps that start in place of `ended`, from the ready `queue` and the steps `freed` by its end.
 
-    Returns None if that is not plain.
+    Returns None if this needs the ordinary decision.
     """
     active, room = plan.active, about.slots - len(plan.active) + 1
     if room <= 0:
@@ -272,7 +272,7 @@ def _start(plan: HotPlan, about: PlanCard, step: Step, card: StepCard, now: int,
 
 
 def _end(record: PlanRecord, about: PlanCard, at: str) -> PlainEnd:
-    """Return the end of a plan, after all lines of its log."""
+    """Return the writes at the end of a plan; its log must have its last line by then."""
     log = record.log
     event = f'{about.about},"from":"EXECUTING","to":"{COMPLETED}","at":"{at}","head":"{log.head}","lines":{log.lines}}}'
     return PlainEnd(end_sum(record), event.encode(), lifecycle.lists_of(record))

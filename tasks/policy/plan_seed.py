@@ -18,7 +18,10 @@ NOTHING_UNKNOWN = UnknownFields()
 
 @dataclass(frozen=True, slots=True)
 class PlanSeed:
-    """The identity of a new plan; ids, time and the seed of its leases are arguments, never made here."""
+    """The identity and surroundings of a new plan.
+
+    The caller supplies ids, time and the seed of the plan's leases, so that decisions stay pure.
+    """
 
     plan_id: str
     goal_id: str

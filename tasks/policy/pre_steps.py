@@ -165,9 +165,9 @@ def make_baseline(
 
 
 def tools_by_language(purpose: str, step: PlannedStep, catalogue: Catalogue) -> tuple[VerifyTool, ...]:
-    """Return the tools for the language of the step's verification, else for that of its files.
+    """Return the tools with this purpose, for the language of the step's verification, else of its files.
 
-    Files inside a folder of that verification are checked there.
+    If the verification runs in several folders, the files of each folder are checked in that folder.
     """
     folders = folders_of(step.verify_tools)
     found: list[VerifyTool] = []

@@ -23,7 +23,7 @@ _BY_FILE = (ToolCategory.LINT, ToolCategory.TYPE_CHECK)  # findings of such a to
 
 
 def checks_of_files(step: PlannedStep, known: Sequence[VerifyTool], catalogue: Catalogue) -> tuple[VerifyTool, ...]:
-    """Return syntax checks of a step's files, and those of the `known` tools that take files, aimed at them."""
+    """Return syntax checks of a step's files, and the `known` tools that can check single files, for these files."""
     like = step.model_copy(update={"verify_tools": tuple(known)})
     quick = tools_by_language(SYNTAX_CHECK.purpose, like, catalogue)
     folders = folders_of(known)
@@ -52,9 +52,9 @@ def _on_files(tool: VerifyTool, files: Sequence[str], catalogue: Catalogue) -> V
 def checks_of_changed(
     wanted: Mapping[str, bool], files: Sequence[str], catalogue: Catalogue
 ) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-    """Aim checks at changed files; also return the tools that no goal requested.
+    """Return the tools that run the `wanted` checks on changed files, and the ids of tools that no goal requested.
 
-    `wanted` has the checks by folder and name, each with whether it was requested.
+    `wanted` maps each check, named by folder and name, to whether the goal requested it.
     """
     tools: list[VerifyTool] = []
     added: list[str] = []

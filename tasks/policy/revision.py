@@ -86,7 +86,7 @@ def narrow_verification(step: PlannedStep, evidence: Evidence, catalogue: Catalo
 
 
 def double_time(step: PlannedStep, _: Evidence, __: Catalogue) -> PlannedStep:
-    """Double the time of the verification; this happens once, because it is only in the column of the first failure."""
+    """Double the time of the verification; the policy does this only after the first failure."""
     tools = tuple(tool.model_copy(update={"timeout_s": 2 * tool.timeout_s}) for tool in step.verify_tools)
     return step.model_copy(update={"verify_tools": tools})
 
@@ -135,9 +135,10 @@ def carry_out(
     previous: Mapping[str, Any] | None = None,
     why: str = "",
 ) -> None:
-    """Apply the revision `found` to `step`; `previous` is the previous failure of the step inserted before it.
+    """Apply the revision `found` to `step`, and log it.
 
-    The reason is `why`, or the failure's `category` without it.
+    `previous` becomes the previous failure of the step that is inserted before it. The logged reason is `why`; without
+    `why` it is the failure's `category`.
     """
     plan, status = unit.plan, step.status
     was = PlannedStep.model_validate(step.facts)
@@ -186,7 +187,7 @@ def _what_is_next(unit: UnitOfWork, before: str | None) -> str:
 
 
 def _insert_parts(unit: UnitOfWork, step: Step, parts: tuple[PlannedStep, ...]) -> None:
-    """Insert the parts of a step before it, with its signature, its repeats and its approval."""
+    """Insert the parts of `step` before it; each part gets the step's signature, repeats and approval."""
     status, ids = step.status, [part.step_id for part in parts]
     behind = dict(zip(ids, ([name] for name in (*ids[1:], step.step_id)), strict=True))
     unit.insert(parts, status.index, behind)
@@ -208,9 +209,9 @@ def revision_of(
     catalogue: Catalogue = CATALOGUE,
     policy: Policy = BUILT_IN,
 ) -> Revision | None:
-    """Return how `step` goes on after its nth failure; None if no row applies, and it is tried again unchanged.
+    """Return the revision of `step` after its nth failure, by the policy's table; None if the table changes nothing.
 
-    `catalogue` is that of the plan, `taken` are ids of its steps.
+    `catalogue` is the catalogue of the plan, and `taken` are ids of its steps.
     """
     row = policy.revisions.get(evidence.category)
     if row is None or step.inserted_by:  # an inserted step has no pre-step, and is never revised

@@ -1,7 +1,7 @@
 """Runs a verification again on the same tree before an agent is paid for its failing tests: they may be flaky.
 
-This is for a step that only verifies, after patches of its plan, once a step. It counts for nothing. The failing tests
-have to be listed in full. None is of the goal, and none is in a file that the patches may have changed.
+This happens once for a step that only verifies, if steps before it patched files. The failure counts for no rule. The
+failing tests must be listed in full. None may be a failing test of the goal, or be in a file that the patches changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AGAIN = "run again on the same tree"
 
 
 def runs_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], red: Collection[str]) -> bool:
-    """Store that a step runs again, and return whether it does; `red` are all of its failing tests, if known.
+    """Return whether a step runs again, and store this; `red` are all of its failing tests, empty if not known.
 
     Raises NeedsSteps if the snapshot lacks a step.
     """

@@ -76,7 +76,10 @@ def propagate(unit: UnitOfWork) -> None:
 
 
 def _on_dependency_ended(unit: UnitOfWork, step: Step, ended: Step) -> None:
-    """Count one dependency less; a step that can never start is skipped, and its own dependents are left over."""
+    """Note that a dependency of `step` has ended: the step becomes ready, is skipped, or still waits for others.
+
+    A later commit handles the dependents of a skipped step.
+    """
     status, satisfied = step.status, ended.status.state == DONE or bool(ended.status.skipped_by)
     if status.state not in (BLOCKED, PENDING) and not (status.state == ACTIVE and status.unmet):
         return
@@ -141,7 +144,7 @@ def _start_steps(unit: UnitOfWork, steps: Sequence[Step], most: int) -> None:
 
 
 def _startable(unit: UnitOfWork, steps: Sequence[Step]) -> Iterator[Wanted]:
-    """Yield the steps that only a blocked file can still keep back."""
+    """Yield the steps that may start now, unless an attempt in flight blocks one of their files."""
     tightened = unit.plan.head.tightened
     for step in steps:
         if not unit.is_delivering and budget.first_exhausted(unit.plan):  # a delivery uses none

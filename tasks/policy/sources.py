@@ -26,11 +26,14 @@ class Source(NamedTuple):
 
     @property
     def risk(self) -> RiskLevel:
-        """The risk of its files."""
+        """The risk of the step."""
         return RiskLevel(self.facts["risk_level"])
 
     def files(self, tightened: Collection[str] | None) -> list[str]:
-        """Return its files, or its changed files among many, without those that an operator removed from the plan."""
+        """Return the files that the step may change, without files that an operator removed from the plan.
+
+        If the step may change more than it names, return the files that it changed instead.
+        """
         files = self.facts["allowed_files"] if self.changed is None else self.changed
         return [path for path in files if tightened is None or path in tightened]
 
@@ -68,7 +71,10 @@ def keep_changed(unit: UnitOfWork, step_id: str, files: Sequence[str]) -> None:
 
 
 def changed_by(unit: UnitOfWork, facts: Mapping[str, Any]) -> Sequence[str] | None:
-    """Return the stored files of such a step, else None. Raises NeedsSteps if the snapshot lacks the note."""
+    """Return the stored changed files of a step that may change more than it names, or than its risk allows.
+
+    Returns None for other steps. Raises NeedsSteps if the snapshot lacks the note.
+    """
     return (unit.note(_CHANGED_BY + facts["step_id"]) or ()) if limits_of_files(facts) else None
 
 

@@ -87,10 +87,10 @@ def verify_ms(facts: dict[str, Any]) -> int:
 
 @lru_cache(maxsize=256)
 def _shape_of(stored: tuple[str, ...]) -> tuple[bytes, bool, bool, bool]:
-    """Analyse the names of a step's stored fields; many steps have the same ones.
+    """Return facts about the names of a step's stored fields; many steps have the same names.
 
-    The first value has the fields that specs add for controllers, as JSON after a comma. The others are true if all
-    stored fields are sent, if features are idle at the step's end, and at its start.
+    The first value is JSON, after a comma, with the fields that specs add for controllers. The second one is true if
+    all stored fields are sent. The others are true if no feature has a field at the step's end, or at its start.
     """
     omitted = {name: value for name, value in SENT_OMITTED.items() if name not in stored}
     return (
@@ -177,7 +177,7 @@ def write_spec(
 
 
 def spec_end(plan: HotPlan | Snapshot) -> str:
-    """Return the end of each spec of a plan."""
+    """Return the last fields of each spec of a plan, as JSON."""
     head = plan.record.head
     trace = {"traceparent": head.traceparent} if head.traceparent else {}
     return codec.dumps({"reply_to": plan.reply_to, **trace})[1:].decode()

@@ -1,7 +1,8 @@
-"""Waits of a plan and its steps, with their ends, and the wall clock, which stops meanwhile.
+"""Starts and ends the waits of a plan and its steps, and stops the wall clock meanwhile.
 
-A bulk command, a day budget, a full server or files of other plans hold the whole plan. A person approves a step or
-answers a question. A drafter is asked. A retry waits for its time. The plan stores the reason of a hold for its log.
+A bulk command, a day budget, a full server or files of other plans hold the whole plan. A step may wait for an approval
+or for the time of its retry. A plan may wait for the answer of a person or a drafter. It stores the reason of a hold
+for its log.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MAX_CROWD = 64  # steps that wait at once: every commit writes all of them
 
 
 def look_at_holds(unit: UnitOfWork) -> None:
-    """Apply the widest bulk command in force; else hold the plan, or release it."""
+    """Halt the plan if a bulk command ends it; else hold the plan, or release it."""
     plan, standing, now = unit.plan, unit.snapshot.standing, unit.snapshot.now
     if standing and standing.command != "pause":
         unit.inputs.append(["order", *standing])
@@ -130,7 +131,8 @@ def _await_answer(unit: UnitOfWork, question: dict[str, Any]) -> None:
 def look_at_question(unit: UnitOfWork, grace: int = 0) -> None:
     """End the plan if no answer came in time; else wake up again for the deadline.
 
-    Without sweeps, up to `grace`, no worker asked a drafter either: another worker has yet to take over the goal.
+    While no sweep ran, until `grace` (ms), no worker asked a drafter either. So an answer of a drafter has more time
+    then.
     """
     asked = unit.plan.question
     if asked is None:
@@ -148,7 +150,7 @@ def look_at_question(unit: UnitOfWork, grace: int = 0) -> None:
 
 
 def back_off(unit: UnitOfWork, step: Step, category: str) -> None:
-    """Start a step that is tried again at once, or after a wait if that may help."""
+    """Make a step that is tried again ready at once, or after a wait if waiting may help."""
     status, seed = step.status, unit.plan.head.seed
     table = unit.snapshot.policy.backoff_ms
     ms = backoff(category, status.failures, f"{seed}|{step.step_id}|{status.attempt}", table)
@@ -188,11 +190,11 @@ def look_at_backoffs(unit: UnitOfWork) -> None:
 
 
 def keep_time(unit: UnitOfWork) -> None:
-    """Stop the wall clock while the plan may start nothing, or while all open steps wait for others; else let it run.
+    """Stop the wall clock while the plan can do nothing, and let it run again afterwards.
 
-    Others are a person, a paused queue, or plans that claim the files of added steps.
-
-    The clock is also stopped during a delivery.
+    A stopped plan can do nothing. The same applies if all open steps wait for a person, a paused queue, or files of
+    other plans. The clock also stops during a delivery. If a pause begins or ends, controllers of attempts in flight
+    learn it.
     """
     plan, times = unit.plan, unit.plan.times
     goes_on = unit.snapshot.active or unit.ready.keys() - unit.kept.keys() or plan.backoffs
@@ -225,7 +227,7 @@ def wall_clock_ends(plan: PlanRecord) -> int | None:
 
 
 def count_outages(unit: UnitOfWork, clocks: Clocks) -> None:
-    """Exclude the time without sweeps from the wall clock, except time in a stop of the clock."""
+    """Exclude the time without sweeps from the wall clock, unless the clock was stopped at that time."""
     times = unit.plan.times
     new = clocks.down - times.get("down", 0)
     if new <= 0:
@@ -242,7 +244,7 @@ def count_outages(unit: UnitOfWork, clocks: Clocks) -> None:
 def backoff(category: str, nth: int, seed: str, table: Mapping[str, int] = BACKOFF_MS) -> int:
     """Return the wait after the nth failure, in ms: half of it fixed, half from `seed`, so that many waits spread out.
 
-    With nth = 0 nothing has failed, such as an attempt without a claim.
+    With `nth` 0 nothing has failed, and the wait is 0; for example, no controller claimed the attempt.
     """
     whole = min(MAX_BACKOFF_MS, table.get(category, 0) << min(nth - 1, 10)) if nth else 0
     share = int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=2).digest()) / 0x10000
