@@ -1,1 +1,1 @@
-"""Reads the record of a plan again: its log is folded, compared, and decided under other rules."""
+"""Reads the record of a plan again: replays its log, compares it, and decides it under other rules."""

@@ -1,8 +1,8 @@
-"""Decides a plan again under other rules: its log is folded twice, under its own rules and under the others.
+"""Decides a recorded plan again under other rules: it replays the log under the plan's own rules and under the others.
 
-While both decide the same, every input is a fact under the other rules, too. Where they part, only an end is known:
-later inputs would not exist. If the plan would have gone on there is no data, and the result is unknown. No outcome is
-made up.
+While both decide the same, the log's inputs are valid under the other rules, too. After the first difference, only an
+end of the plan is known, since later inputs would not exist. If the plan would have gone on, the result is unknown. No
+outcome is invented.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tasks.record.recorded_plan import RecordedPlan
 
 
 class Verdict(StrEnum):
-    """The effect of the other rules on a plan."""
+    """The effect that the other rules would have had on a plan."""
 
     SAME = "same"
     ENDED_EARLIER = "ended_earlier"
@@ -41,7 +41,7 @@ class Verdict(StrEnum):
 
 
 class Standing(NamedTuple):
-    """The state of a plan: its state, the rule that ended it, tokens, done steps, and the time (ms)."""
+    """The state of a plan at a time: its state, the rule that ended it, tokens, done steps, and the time (ms)."""
 
     state: str
     rule: str | None
@@ -50,12 +50,15 @@ class Standing(NamedTuple):
     at: int
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the values as JSON, with the time as in RFC 3339."""
         return {**self._asdict(), "at": rfc3339(self.at)}
 
 
 class Saved(NamedTuple):
-    """The savings by rules that end a plan, and the losses; a value below 0 is the opposite."""
+    """The tokens and time that other rules save, and the successes and steps that they lose.
+
+    A negative saving is additional use; a negative loss is a gain.
+    """
 
     tokens: int
     ms: int
@@ -65,10 +68,10 @@ class Saved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Backtested:
-    """The real end of a plan, and its end under the other rules; `would` is None if that is unknown.
+    """The real end of a plan, and its end under the other rules; `would` is None if that end is unknown.
 
-    `line` is the version of the first line with another decision, None if there is none. `assumes` is true if an
-    attempt would have had lower limits: it is assumed to end as it did.
+    `line` is the version of the first log line with a different decision, None if all are equal. `assumes` is true if
+    an attempt would have had lower limits: the result then assumes that the attempt ends in the same way.
     """
 
     plan_id: str
@@ -89,7 +92,7 @@ class Backtested:
         return Saved(really.tokens - would.tokens, really.at - would.at, lost, really.done - would.done)
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON; times as on the wire."""
+        """Return the result as JSON, with times as in RFC 3339."""
         return {
             "plan_id": self.plan_id,
             "kind": self.kind,
@@ -104,19 +107,19 @@ class Backtested:
 
 @dataclass(slots=True)
 class _Side:
-    """One of the two plans, with the time of its last decision."""
+    """A plan under one set of rules, and the time of its last decision."""
 
     fold: Fold
     at: int
 
     def take(self, line: Line) -> Changeset:
-        """Fold a line."""
+        """Decide a line of the log, commit, and return the changeset."""
         change = self.fold.fold(line)
         self.at = change.now
         return change
 
     def go_on(self, change: Changeset) -> None:
-        """Make the commits for left-over work that follow a decision without an input."""
+        """Make the commits that follow a decision because work is left over; they need no input."""
         while change.more and change.changed:
             change = self.take({"version": self.fold.plan.version + 1, "now": self.at, "in": [], "moves": []})
 
@@ -136,9 +139,9 @@ class _Side:
 
 
 def backtest_recorded(recorded: RecordedPlan, policy: Policy) -> Backtested:
-    """Return the effect of `policy` on a recorded plan.
+    """Return the effect that `policy` would have had on a recorded plan.
 
-    Raises CannotReplay for any fault of an export, because an export is data from outside.
+    Raises CannotReplay for any fault of the export, because an export is data from outside.
     """
     try:
         return _backtest(recorded, policy)
@@ -161,7 +164,11 @@ def _backtest(recorded: RecordedPlan, policy: Policy) -> Backtested:
 
 
 def _begin(recorded: RecordedPlan, plans: Sequence[HeldPlan], line: Line, behind: Iterator[Line]) -> Iterator[Fold]:
-    """Create plans, each under its policy, from a line, and from the lines `behind` it that its creation wrote."""
+    """Yield the created plans, each under its own policy.
+
+    The creation is decided again from `line` and compared with the lines that it wrote. Raises CannotReplay if they
+    differ.
+    """
     for number, plan in enumerate(plans):
         for change in create(recorded, line, plan.policy):
             plan.commit(change)
@@ -177,9 +184,10 @@ def _check(moves: list[Any], line: Line) -> None:
 
 
 def backtest(lines: Iterable[Line], really: Fold, would: Fold) -> Backtested:
-    """Fold the lines after the creation of a plan under its own rules, and under others until a decision differs.
+    """Return the effect of other rules: replay the lines after the creation under both rules until a decision differs.
 
-    Both plans were created, each under its rules. Raises CannotReplay if the plan's own rules do not reproduce the log.
+    `really` is the plan under its own rules, `would` the plan under the others. Raises CannotReplay if the plan's own
+    rules do not give the decisions in the log.
     """
     created = really.record.times["created"]
     fact, other = _Side(really, created), _Side(would, created)
@@ -202,9 +210,9 @@ def backtest(lines: Iterable[Line], really: Fold, would: Fold) -> Backtested:
 
 
 def _is_out_of_time(other: _Side, line: Line, really_ends: int | None) -> bool:
-    """End the plan before `line` if its wall clock has run out by then and the real one had not, as a sweep would.
+    """End the plan under the other rules if its wall clock runs out before `line` and that of the real plan does not.
 
-    After an outage the line itself has the time that was given back.
+    Return whether the plan ended. A line after an outage contains the time that was given back, so it ends nothing.
     """
     if any(said[0] == "outage" for said in line["in"]):
         return False
@@ -217,14 +225,14 @@ def _is_out_of_time(other: _Side, line: Line, really_ends: int | None) -> bool:
 
 
 def _started(fold: Fold) -> list[Any]:
-    """Return the decisions of a plan's creation: its state, its size, attempts in flight, and waits for a person."""
+    """Return the decisions of a plan's creation for comparison: its state, its size, its attempts and its waits."""
     plan, most = fold.record, fold.record.limits["max_steps"]
     is_large = most is not None and len(fold.plan.status) > most  # its draft would differ, or it would be rejected
     return [plan.state, is_large, fold.plan.active.keys(), plan.waits.keys()]
 
 
 def _allowed(fold: Fold) -> list[Any]:
-    """Return the limits of the attempts in flight."""
+    """Return the limits of each attempt in flight, for comparison."""
     found: list[Any] = []
     for step, raw in fold.plan.active.items():
         attempt, risk = Attempt.decode(raw), (fold.plan.spec_of(step) or {})["risk_level"]
@@ -259,7 +267,7 @@ def _judge(fact: _Side, other: _Side, parted: int | None, *, really_ended: bool,
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of plans by verdict, and the savings in plans that would have ended differently."""
+    """The number of plans with each verdict, and the savings in plans that would have ended differently."""
 
     unread: int = 0  # not readable or not decidable, in addition to the plans of the verdicts
     tokens: int = 0  # really used
@@ -269,7 +277,7 @@ class Tally:
     saved: Saved = field(default_factory=lambda: Saved(0, 0, 0, 0))
 
     def add(self, found: Backtested) -> None:
-        """Count a plan."""
+        """Add the result of a plan."""
         self.tokens += found.really.tokens
         self.verdicts[found.verdict] += 1
         if found.verdict is Verdict.SAME or not (found.would and found.saved):

@@ -1,7 +1,7 @@
-"""Checks a plan's log as a chain: whether each line has the digest of the line before it, and the first that has not.
+"""Checks a plan's log as a chain: each line has to contain the digest of the line before it.
 
 Without an anchor a chain is consistent at best: an attacker who changes a line can compute all later digests again. An
-anchor is the digest of a line that was noted elsewhere. It ties that line and the whole chain before it.
+anchor is the digest of a line, noted elsewhere. It proves that this line and all lines before it are unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Anchor(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """The first place of a log that differs from the written log; `what` is changed, dropped, added or moved."""
+    """The first place where a log differs from the log that was written; `what` is changed, dropped, added or moved."""
 
     line: int  # counted from 1; for dropped lines, their place
     what: str
@@ -39,7 +39,7 @@ class Fault(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The result of a check of a log: its lines, the first fault, and the reach of the anchor."""
+    """The result of a check: the number of lines, the first fault, and how many lines the anchor proves."""
 
     lines: int
     head: str | None  # of the last line; None where there is a fault
@@ -48,14 +48,14 @@ class Finding(NamedTuple):
 
     @property
     def result(self) -> str:
-        """The verdict: unchanged if the anchor ties all lines, consistent if it does not, tampered after a fault."""
+        """The verdict: unchanged if the anchor proves all lines, else consistent; tampered if there is a fault."""
         if self.fault:
             return "tampered"
         return "unchanged" if self.tied == self.lines else "consistent"
 
 
 class _Link(NamedTuple):
-    """The facts of a line for the chain; `version` is 0 if the line cannot be read."""
+    """The facts that connect a line with its neighbours; `version` is 0 if the line cannot be read."""
 
     place: int
     digest: str
@@ -72,7 +72,7 @@ class _Link(NamedTuple):
 
 
 class _Later(NamedTuple):
-    """The facts of the lines after a line that does not continue the line before it."""
+    """The facts about the lines after the first line that does not continue the line before it."""
 
     last: int  # place of the last line
     follows: bool | None  # whether the next line continues it; None without one
@@ -82,7 +82,7 @@ class _Later(NamedTuple):
 
 
 class _Walk:
-    """The part of a log that is in order."""
+    """The lines of a log up to now, which are all in order."""
 
     def __init__(self, anchor: Anchor | None) -> None:
         self.anchor = anchor
@@ -103,15 +103,15 @@ class _Walk:
         self.last = link
 
     def finish(self, fault: Fault | None, lines: int) -> Finding:
-        """Return the finding."""
+        """Return the result of the check, with the lines that the anchor proves."""
         head = None if fault or self.last is None else self.last.digest
         return Finding(lines, head, fault, self.anchored.place if self.anchored else 0)
 
 
 def check(lines: Iterable[bytes], anchor: Anchor | None = None) -> Finding:
-    """Read the lines of a log, without line ends, and find the first that differs from the written log.
+    """Check the lines of a log; return their number, the first fault, and how many lines the anchor proves.
 
-    Lines are read once and not kept.
+    The lines have no line ends. Each line is read once and then dropped.
     """
     walk = _Walk(anchor)
     numbered = enumerate(lines, 1)
@@ -133,7 +133,7 @@ def ends_plan(raw: bytes) -> bool:
 
 
 def _read(place: int, raw: bytes) -> _Link:
-    """Read a line; a line that no worker has written gets the version 0."""
+    """Return the facts of a line; the version is 0 if no worker can have written it."""
     digest = digest_line(raw)
     try:
         line = codec.loads(raw) if raw.startswith(b"{") and len(raw) <= MAX_LINE_BYTES else None
@@ -148,7 +148,7 @@ def _read(place: int, raw: bytes) -> _Link:
 
 
 def _has_orders(line: dict[str, Any]) -> bool:
-    """Return whether commands are the only inputs of a line."""
+    """Return whether all inputs of a line are commands, and there is at least one."""
     said = line.get("in")
     return (
         isinstance(said, list) and bool(said) and all(isinstance(one, list) and one[:1] == ["command"] for one in said)
@@ -156,12 +156,12 @@ def _has_orders(line: dict[str, Any]) -> bool:
 
 
 def _is_end(move: Any) -> bool:
-    """Return whether a move takes the plan to an end; moves of steps begin with a step id."""
+    """Return whether a move ends the plan; a move of a step names the step first."""
     return isinstance(move, list) and len(move) == 3 and not move[0] and str(move[2]) in PLAN_ENDS
 
 
 def _look_behind(rest: Iterator[_Link], before: _Link | None, wrong: _Link) -> _Later:
-    """Read the other lines, and collect the facts that explain why `wrong` comes after `before`."""
+    """Return the facts about the `rest` of the log that explain why `wrong` comes after `before`."""
     found, last, home = _Later(wrong.place, None), wrong.place, False
     for link in rest:
         if found.follows is None:
@@ -175,7 +175,7 @@ def _look_behind(rest: Iterator[_Link], before: _Link | None, wrong: _Link) -> _
 
 
 def _explain(walk: _Walk, wrong: _Link, later: _Later) -> Fault:
-    """Return the simplest change that explains why `wrong` comes after the lines in order."""
+    """Return the simplest fault that explains why `wrong` comes after the lines in order."""
     if fault := _out_of_place(walk, wrong, later):
         return fault
     before, place = walk.last, wrong.place
@@ -206,7 +206,7 @@ def _explain(walk: _Walk, wrong: _Link, later: _Later) -> Fault:
 
 
 def _out_of_place(walk: _Walk, wrong: _Link, later: _Later) -> Fault | None:
-    """Return the fault of lines in a wrong place; None without evidence of one."""
+    """Return the fault if a line was added or moved; None if nothing proves this."""
     place, back = wrong.place, walk.recent.get(wrong.prev or "", wrong.place)
     if same := walk.recent.get(wrong.digest):
         return Fault(place, "added", f"Line {place} is a copy of line {same}.")
@@ -224,13 +224,13 @@ def _out_of_place(walk: _Walk, wrong: _Link, later: _Later) -> Fault | None:
 
 
 def _or_else(wrong: _Link, later: _Later) -> str:
-    """Return other possible reasons for a line that cannot be read."""
+    """Return the other reasons why a line cannot be read, as the end of a sentence; empty if there is none."""
     other = ", or this is no file of `planner export --log`" if wrong.place == 1 else ""
     return other + (", or the file breaks off within it" if wrong.place == later.last else "")
 
 
 def _compare(walk: _Walk, last: _Link) -> Fault | None:
-    """Return the fault that the anchor shows in lines that are in order; None if it shows none."""
+    """Return the fault that only the anchor shows in lines that are in order; None if there is none."""
     if walk.anchored:
         if walk.beyond is None:  # a live plan has later lines, and an ended plan refuses commands
             return None

@@ -1,4 +1,4 @@
-"""Creates a recorded plan again: the commits of its creation, from the stored parts of its goal."""
+"""Creates a recorded plan again from the stored parts of its goal: it decides the commits of the creation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tasks.rules.strategy import Draft, Question, Rejected
 
 
 class CannotReplay(PlannerError):
-    """The log of this plan cannot be decided again."""
+    """The decisions in the log of this plan cannot be repeated."""
 
 
 def create(
@@ -36,8 +36,8 @@ def create(
 ) -> list[Changeset]:
     """Return the commits of a plan's creation under `policy`.
 
-    `before` is the head of the log so far, if the plan waited for a drafter. Raises CannotReplay if the line does not
-    have the data that the creation read.
+    `before` is the head of the log so far, if the plan waited for a drafter. Raises CannotReplay if the line lacks data
+    that the creation read.
     """
     if "born" not in first:
         raise CannotReplay("its first line does not have the values that its creation read (`born`)")
@@ -94,7 +94,7 @@ def _accept(
 
 
 def _seed(recorded: RecordedPlan, line: Line, before: LogHead | None) -> PlanSeed:
-    """Return the identity and the surroundings of the plan at its creation."""
+    """Return the plan's identity and the state around it (budgets, pauses, claims) at its creation."""
     head, born = recorded.plan["head"], line["born"]
     _, lease_prefix = places_of(recorded)
     return PlanSeed(
@@ -137,15 +137,15 @@ def policy_of(recorded: RecordedPlan) -> Policy:
 
 
 def places_of(recorded: RecordedPlan) -> tuple[str, str]:
-    """Return the stream in the plan's specs, and the prefix of the keys of their leases."""
+    """Return the name of the outcome stream in the plan's step specs, and the prefix of its lease keys."""
     outcomes = streams.OUTCOMES.format(partition=f"{{{recorded.partition}}}")
     return outcomes, outcomes.removesuffix("outcomes") + f"lease:{recorded.plan_id}:"
 
 
 def planned_steps(stored: Mapping[str, Mapping[str, Any]], lines: Sequence[bytes]) -> Iterator[PlannedStep]:
-    """Yield the steps as they were at creation: without later steps, and before they were rewritten.
+    """Yield the steps as they were at the plan's creation, without later steps and revisions.
 
-    `stored` are the present steps by their ids, and `lines` the lines of the plan's log.
+    `stored` contains the present steps by their ids, and `lines` the lines of the plan's log.
     """
     specs = {name: dict(spec) for name, spec in stored.items()}
     for line in map(read_line, reversed(lines)):

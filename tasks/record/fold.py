@@ -1,4 +1,4 @@
-"""Folds the lines of a plan's log: the handlers decide each again, on the plan as it was before that line."""
+"""Replays the lines of a plan's log: each is decided again, on the plan as it was before the line."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ CLOCKS = frozenset(
 
 
 class Fold:
-    """A created plan; only the events of its log happen in it.
+    """Replays a log on a created plan, one decoded line at a time.
 
-    `decide` changes nothing; `fold` decides and commits. Both take a decoded line. To fold under other rules, pass a
-    plan whose head has these rules. Stop at the first other decision: the later lines did not happen to that plan.
-    Without the plan's seed (`has_seed`) the lines supply the leases of its attempts and the ends of pauses between
-    attempts.
+    `decide` changes nothing; `fold` decides and commits. To replay under other rules, pass a plan with these rules in
+    its head. Stop at the first different decision, because later lines do not belong to that plan. Without the plan's
+    seed (`has_seed`) the lines supply the leases of attempts and the ends of backoffs.
     """
 
     def __init__(self, plan: HeldPlan, *, has_seed: bool = True) -> None:
@@ -47,16 +46,15 @@ class Fold:
         return self.plan.record
 
     def fold(self, line: Line) -> Changeset:
-        """Make the commit of `line` again."""
+        """Decide `line` again, commit the decision, and return it."""
         change = self.decide(line)
         self.plan.commit(change)
         return change
 
     def decide(self, line: Line) -> Changeset:
-        """Decide again about the inputs of `line`.
+        """Return the decision about the inputs of `line`; commits before it that wrote no line are made first.
 
-        Commits between the last line and this one wrote no line, because they only set the plan's timer; they are made
-        first.
+        Such commits only set the plan's timer.
         """
         self.pass_timers(line["version"] - 1)
         self._code = line.get("by", self._code)
@@ -71,12 +69,12 @@ class Fold:
                 wanted = [*wanted, *names]
 
     def pass_timers(self, version: int) -> None:
-        """Make the commits that only set the plan's timer, until the plan is at `version`."""
+        """Raise the plan's version to `version`, for commits that only set its timer and wrote no line."""
         if version > self.plan.version:
             self.plan.fields["version"] = b"%d" % version
 
     def _names(self, missing: NeedsSteps) -> list[str]:
-        """Return the ids of the steps that a decision needs, as the engine finds them."""
+        """Return the ids of the steps that a decision lacks; all steps if it asks for every step."""
         every = self.plan.status if EVERY_STEP in missing.step_ids else ()
         return sorted((missing.step_ids - {EVERY_STEP}).union(every))
 
@@ -102,7 +100,7 @@ def _decide(line: Line, view: Snapshot) -> Changeset:
 
 
 def _take_from(line: Line, view: Snapshot) -> None:
-    """Give attempts the leases that the line names, and end exactly the pauses that the line ends."""
+    """Set the leases that the line names, and let exactly the backoffs end that the line ends."""
     for what, *said in line["in"]:
         if what == "outcome" and said[1] and (attempt := view.active.get(said[2]["step_id"])):
             attempt.lease = said[1]
@@ -118,9 +116,9 @@ def _named(line: Line) -> list[str]:
 
 
 def _as_told(line: Line, steps: list[str]) -> list[str]:
-    """Sort attempts in flight as the line names them: a server has no order, and several may end at once.
+    """Return attempts in flight in the order of the line, since the server has no order and several may end at once.
 
-    Steps are in the order of their moves. A step that ended without a move comes before the next one in the line.
+    This is the order of their moves. A step that ended without a move comes before the next step in the line.
     """
     told = list(dict.fromkeys(move[0] for move in line["moves"]))
     following = ""

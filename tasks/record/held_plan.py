@@ -1,4 +1,4 @@
-"""A plan in memory, with the reads of begin.lua and the writes of commit.lua."""
+"""A plan in memory that can be read and written like a plan in Redis (begin.lua, commit.lua)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_ENTRY = b"0-0"
 
 @dataclass(slots=True)
 class HeldPlan:
-    """The stored parts of one plan, each as in its Redis key."""
+    """The stored parts of one plan, each with the content of its Redis key."""
 
     plan_id: str
     reply_to: str
@@ -63,10 +63,11 @@ class HeldPlan:
         leases: Mapping[str, Lease] | None = None,
         ready: int | None = None,
     ) -> Snapshot:
-        """Return the data that a decision about the steps and notes `wanted` can touch, as a copy.
+        """Return a copy of the data that a decision about the steps and notes `wanted` can touch.
 
-        `page` is how many ready steps are read in addition to one for each reported end. `ready` is how many are read
-        in all. Without either all are read. The caller adds the surroundings of the plan.
+        `page` is the number of ready steps to read in addition to one for each step that may end. `ready` is the number
+        of ready steps to read in all. Without both all are read. The caller adds the state around the plan, such as
+        budgets.
         """
         todo = [_todo(item) for item in self.todo[:TODO_PAGE]]
         queue = sorted(self.ready, key=lambda step: (self.ready[step], step))
@@ -90,7 +91,7 @@ class HeldPlan:
         )
 
     def window(self, step: str, number: int = 0) -> Sequence[str] | None:
-        """Return a window of the dependents of a step; None if the step has no such window."""
+        """Return one page of the step's dependents, the first page for `number` 0; None if there is no such page."""
         if number:
             beside = self.steps.get(f">{step}:{number}")
             return beside.decode().split() if beside else None
@@ -107,7 +108,7 @@ class HeldPlan:
         }
 
     def commit(self, change: Changeset, entries: Sequence[bytes] = ()) -> None:
-        """Write a changeset; `entries` are the stream ids of the started specs, in their order."""
+        """Write a changeset; `entries` are the stream ids of the step specs that it sends, in their order."""
         if change.changed:
             self.fields["version"] = b"%d" % (change.expected + 1)
         self.fields.update(change.fields)

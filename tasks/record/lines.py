@@ -1,4 +1,4 @@
-"""Lines of a log as they are read back: a controller's report keeps its original bytes, which were judged."""
+"""Reads the lines of a log back; a controller's report keeps the original bytes that were judged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Line = Mapping[str, Any]
 
 
 class Told(dict[str, Any]):
-    """A controller's report of an attempt with its original bytes; their digest is part of the plan."""
+    """A controller's report of an attempt; `raw` contains its original bytes, and the plan stores their digest."""
 
     def __init__(self, raw: bytes) -> None:
         super().__init__(codec.loads(raw))
@@ -37,7 +37,7 @@ def read_line(raw: bytes) -> Line:
 
 
 def _keep_bytes(line: dict[str, Any], text: str) -> None:
-    """Put the reports of controllers into the line with their original bytes."""
+    """Replace the controllers' reports in the line by reports that contain their original bytes."""
     start = next(start for name, start, _ in spans(text, 0) if name == "in")
     for said, (_, place, _) in zip(line["in"], spans(text, start), strict=True):
         if isinstance(said, list) and len(said) > 3 and said[0] == "outcome":
@@ -46,9 +46,9 @@ def _keep_bytes(line: dict[str, Any], text: str) -> None:
 
 
 def spans(text: str, at: int) -> Iterator[tuple[str, int, int]]:
-    """Yield the values in the JSON object or array at `at`: the name in an object, the start and the end of the value.
+    """Yield the name, start and end of each value in the JSON object or array at `at`.
 
-    Raises ValueError or LookupError if there is none.
+    In an array the name is empty. Raises ValueError or LookupError if there is no object or array.
     """
     if text[at] not in "{[":
         raise ValueError("neither an object nor an array")

@@ -1,4 +1,4 @@
-"""A plan as `planner export` writes it: its stored parts and the lines of its log; data from outside."""
+"""A plan as `planner export` writes it: its stored parts and the lines of its log. It is data from outside."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ Item = dict[str, Any]
 
 
 class NoExport(PlannerError):
-    """This is no export of a plan."""
+    """The data is no export of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedPlan:
-    """The contents of an export; `lines` are the stored lines of its log.
+    """The contents of an export; `lines` are the lines of the plan's log as stored.
 
-    `seed` is None if the plan had not ended; then leases cannot be computed again. `policy` is the text of the
-    operator's policy at its creation, if there was one. `is_whole` is true if all parts of the export are of one
+    `seed` is None if the plan had not ended; then its leases cannot be computed again. `policy` is the text of the
+    operator's policy at the plan's creation, None without one. `is_whole` is true if all parts were read at the same
     moment.
     """
 
@@ -90,18 +90,18 @@ class RecordedPlan:
         )
 
     def read_lines(self) -> Iterator[Line]:
-        """Decode the lines, one at a time. Raises ValueError, LookupError or RecursionError for an invalid one."""
+        """Yield the decoded lines. Raises ValueError, LookupError or RecursionError at the first invalid line."""
         return map(read_line, self.lines)
 
     def newest_birth(self) -> int:
-        """Count the lines before the plan's last creation; earlier, unfinished creations are no part of the plan."""
+        """Return the number of lines before the plan's last creation; these are of unfinished creations."""
         for number in range(len(self.lines) - 1, 0, -1):
             if BORN in self.lines[number] and "born" in read_line(self.lines[number]):
                 return number
         return 0
 
     def kept(self) -> Item:
-        """Return each stored part under the names of `kept_of`."""
+        """Return each part of the export by name, in the form of `kept_of`, so that the two can be compared."""
         found = _parts_of_plan(self.plan)
         for step in self.steps:
             for part in ("status", "dependents", "spec"):
@@ -112,7 +112,7 @@ class RecordedPlan:
 
 
 def kept_of(plan: HeldPlan) -> Item:
-    """Return each stored part of a plan as in exports: without the seed, leases and data that is only about time."""
+    """Return each stored part of a plan by name, without its seed, its leases and data that is only about time."""
     found = _parts_of_plan({name: _field(name, raw) for name, raw in plan.fields.items() if name != "lock"})
     for step, raw in plan.status.items():
         found[f"step {step}: status"] = name_columns(STATUS_NAMES, StepStatus.decode(raw).columns)
@@ -127,13 +127,13 @@ def kept_of(plan: HeldPlan) -> Item:
 
 
 def name_columns(names: Sequence[str], record: Sequence[Any]) -> Item:
-    """Return the columns of a record by name; columns of a newer version are in `more`."""
+    """Return the values of a stored record by the names of their columns; unknown later columns are in `more`."""
     named = dict(zip(names, record, strict=False))
     return {**named, "more": list(record[len(names) :])} if len(record) > len(names) else named
 
 
 def _is_log(data: bytes) -> bool:
-    """Return whether these are lines of a log, as `planner export --log` writes them."""
+    """Return whether the data begins with a line of a log, as `planner export --log` writes it."""
     try:
         read_line(data.partition(b"\n")[0])
     except (ValueError, LookupError, RecursionError):
@@ -148,7 +148,7 @@ def _field(name: str, raw: bytes) -> Any:
 
 
 def _parts_of_plan(plan: Mapping[str, Any]) -> Item:
-    """Return each part of the plan's own record by name."""
+    """Return each field of the plan's hash by name; head and live part are split into their fields."""
     found: Item = {}
     for name, value in plan.items():
         if name in ("head", "live"):

@@ -38,11 +38,11 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The result of a replay with its details.
+    """The result of a replay, with its differences.
 
-    `lines` is the number of equal lines. `line` is the version of the first line that differs, and `parts` are the
-    differences. Without a `line` these are in the parts stored at the end. `why` is the reason of a replay that was not
-    possible.
+    `lines` is the number of lines that are equal. `line` is the version of the first different line, and `parts` are
+    the differences in it. If `line` is None, `parts` are differences in the data stored at the end. `why` is the reason
+    if the plan cannot be replayed.
     """
 
     plan_id: str
@@ -56,9 +56,10 @@ class Replay:
 
 
 def replay(recorded: RecordedPlan, on_change: Callable[[Changeset], None] = lambda _: None) -> Replay:
-    """Decide every line of a recorded plan again, and call `on_change` with every decision.
+    """Decide every line of a recorded plan again; return whether all are equal, with the first difference.
 
-    Never raises for the contents of an export, because an export is data from outside.
+    Each decision is passed to `on_change`. The function raises nothing for a faulty export, because an export is data
+    from outside.
     """
     state = str(recorded.plan.get("state", ""))
     again = _Again(recorded, on_change)
@@ -79,7 +80,10 @@ class _Again:
         self.assumed: list[str] = []
 
     def differences(self) -> Iterator[tuple[int | None, Sequence[Part]]]:
-        """Yield the first difference, with the version of its line. Raises CannotReplay."""
+        """Yield the version of the first different line and its differences; None in place of a version at the end.
+
+        Raises CannotReplay.
+        """
         lines = self._read()
         first = next(lines, None)
         if first is None:
@@ -115,7 +119,7 @@ class _Again:
             raise CannotReplay(f"the line behind the first {self.equal} cannot be read: {error}") from error
 
     def _begin(self, plan: HeldPlan, line: Line) -> deque[Changeset]:
-        """Decide the commits of the plan's creation that begins with a line; each of them has one line."""
+        """Return the commits of the plan's creation that begins with `line`; each commit wrote one line."""
         before = plan.record.log if plan.fields else None
         try:
             return deque(create(self.recorded, line, plan.policy, before))
@@ -125,9 +129,10 @@ class _Again:
             raise CannotReplay(f"its creation cannot be decided again: {_named(error)}") from error
 
     def _go_on(self, plan: HeldPlan, creation: deque[Changeset]) -> tuple[Fold, Changeset]:
-        """Make the next commit of a creation; returns the fold for later lines, and the commit.
+        """Make the next commit of a creation; return the fold for later lines, and the commit.
 
-        The lines show how many commits were made: a creation that another commit interrupted is begun again.
+        A creation may have been interrupted by another commit and begun again. So the log shows how many commits were
+        made.
         """
         change = creation.popleft()
         plan.commit(change)
@@ -173,7 +178,7 @@ def _named(error: Exception) -> str:
 
 
 def told(replay: Replay) -> Mapping[str, Any]:
-    """Return a replay as JSON."""
+    """Return the result of a replay as JSON."""
     return {
         "plan_id": replay.plan_id,
         "result": replay.result.value,
@@ -186,7 +191,7 @@ def told(replay: Replay) -> Mapping[str, Any]:
 
 
 class Part(NamedTuple):
-    """One difference: the old and the new text; empty if the part does not exist."""
+    """One difference between two records: its name, the old and the new text; a text is empty if its part is absent."""
 
     name: str
     was: str
@@ -194,7 +199,7 @@ class Part(NamedTuple):
 
 
 def differing_parts(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Part]:
-    """Yield each part that is not equal in both, byte for byte."""
+    """Yield each part that differs in at least one byte; both texts begin shortly before the first difference."""
     for name in {**was, **now}:
         left, right = _text(was, name), _text(now, name)
         if left != right:
@@ -211,5 +216,5 @@ def _text(parts: Mapping[str, Any], name: str) -> str:
 
 
 def cut(text: str) -> str:
-    """Keep at most MOST characters."""
+    """Return the first MOST characters of a text, with a mark if more follow."""
     return text if len(text) <= MOST else text[:MOST] + " ..."

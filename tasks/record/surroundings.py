@@ -1,4 +1,4 @@
-"""The surroundings of a plan at the decision of a log line, as the lines have them."""
+"""Reads from a log line the state around the plan at that decision: pauses, budgets, claims, leases, clocks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tasks.record.lines import Line
 
 
 def add_surroundings(view: Snapshot, line: Line) -> None:
-    """Add the surroundings of the plan at the decision of `line` to the snapshot."""
+    """Add to the snapshot the state around the plan (pauses, budgets, claims) that the log line records."""
     around = line.get("around", {})
     view.full = line.get("full", ())
     view.probe = around.get("probe", "")
@@ -30,14 +30,14 @@ def standing_of(line: Line) -> StandingCommand | None:
 
 
 def grants_of(line: Line) -> dict[str, Grant]:
-    """Return the rest of the day budgets."""
+    """Return the part of each day budget that was left at the decision."""
     told = [said[1] for said in line["in"] if said[0] == "grants"]
     grants = told[0] if told else line.get("around", {}).get("grants", {})
     return {scope: Grant(*grant) for scope, grant in grants.items()}
 
 
 def paused_queues_of(line: Line) -> dict[str, StandingCommand]:
-    """Return the paused queues that kept steps back."""
+    """Return the pause of each queue that kept steps of the plan back."""
     until = line.get("around", {}).get("paused_until", {})
     return {
         queue: StandingCommand("pause", f"queue:{queue}", "", "", "", until.get(queue, 0))
@@ -46,13 +46,16 @@ def paused_queues_of(line: Line) -> dict[str, StandingCommand]:
 
 
 def claims_of(line: Line) -> FileClaims | None:
-    """Return the claims on the repository's files, if the decision read them; else None."""
+    """Return the claims on the repository's files; None if the decision did not read claims."""
     told = line.get("around", {}).get("claims")
     return None if told is None else FileClaims.read(told)
 
 
 def leases_of(view: Snapshot, line: Line) -> dict[str, Lease]:
-    """Return a lease for every attempt in flight that has, or has not, run out exactly as in the line."""
+    """Return a lease for every attempt in flight; it has run out only if the line records that.
+
+    An attempt that ended because its lease was gone gets none.
+    """
     told = line.get("around", {}).get("leases", {})
     leases = {step: Lease(*told[step]) for step in view.active if step in told}
     expired, unclaimed = ({said[1] for said in line["in"] if said[0] == what} for what in ("expired", "unclaimed"))
@@ -66,5 +69,5 @@ def leases_of(view: Snapshot, line: Line) -> dict[str, Lease]:
 
 
 def clocks_of(line: Line) -> Clocks:
-    """Return the clocks of the sweep that decided the line."""
+    """Return the clocks of the sweep that made the decision of the line."""
     return Clocks(*line.get("around", {}).get("clocks", ()))

@@ -20,9 +20,9 @@ def strategy_of(kind: GoalKind) -> Strategy:
 
 
 def discover_workflows() -> dict[GoalKind, Workflow]:
-    """Import every package of this folder that has a strategy, and return its one workflow.
+    """Return the workflow of each kind of goal, from every package of this folder that contains a strategy.
 
-    Raises ValueError if a package has none or several, or is not named after a kind.
+    Raises ValueError if a package contains no workflow or several, or if no kind has its name.
     """
     found: dict[GoalKind, Workflow] = {}
     for package in iter_modules(tasks.strategies.__path__):

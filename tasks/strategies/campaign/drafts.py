@@ -124,7 +124,7 @@ def _fallback_phase(why: str) -> Phase:
 
 
 def _first(live: LivePlan, state: CampaignState, scope: CampaignScope) -> QueueCycle[Outline]:
-    """Plan with the drafted tasks, else by the templates, or halt."""
+    """Return the cycle of the first draft: plan with its tasks; without a usable draft, use the templates or halt."""
 
     def fall_back(end: End, _: Refusal | None) -> Expansion:
         why = _cause(end)

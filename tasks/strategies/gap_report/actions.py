@@ -1,7 +1,7 @@
-"""The actions that close a gap, with their files.
+"""Selects the actions that close a gap, with their files.
 
-A category is a function, a roadmap verb is a row. Existing files are modified, others are created. Without a listing
-the verb decides.
+A category is a function, a roadmap verb is a row of a table. An action modifies files that exist and creates others.
+Without a listing of the repository, the verb decides.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CREATE, MODIFY, DELETE = ActionType
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The facts of a goal's project that select the actions of a gap."""
+    """The files, documents and inbox of a goal; the actions of a gap are selected by these."""
 
     places: Places
     documents: Documents
@@ -34,9 +34,9 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """The actions for a gap, and their bounds.
+    """The actions for a gap, the constraints that bound them, and the module documents about their files.
 
-    An action without targets leaves the choice of files to the step.
+    If an action has no target files, a step chooses the files.
     """
 
     actions: tuple[PlannedAction, ...]
@@ -92,9 +92,9 @@ def _roadmap(gap: Gap, inventory: Inventory) -> Remedy:
 
 
 def _targets(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
-    """Return the files of a description: paths that it names, else modules, else keywords of layers.
+    """Return the files of a gap's description: paths in it, else files of modules, else files of a layer.
 
-    Of a module the files in its documents come first; a module without files is its folder.
+    Files that a module's documents name come first. A module without known files is returned as its folder.
     """
     text, places = gap.description, inventory.places
     if paths := _expand_folders(places.paths_in(text), places):
@@ -111,13 +111,13 @@ def _targets(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
 
 
 def _expand_folders(paths: Iterable[str], places: Places) -> tuple[str, ...]:
-    """Replace folders by their known files; a folder without any stays."""
+    """Return `paths` with every folder replaced by its known files; a folder without known files stays."""
     files = (file for path in paths for file in (places.within(path) if path.endswith("/") else ()) or (path,))
     return tuple(dict.fromkeys(files))[:MAX_TARGETS]
 
 
 def _tests(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
-    """Return the tests of a subject: those of its module, of its sources, or those with the first word of its name."""
+    """Return the tests of a gap's subject: named tests, tests of its modules, of its sources, or tests by name."""
     text, places = gap.description, inventory.places
     paths = places.paths_in(text)
     folders = [f"{folder}tests/" for folder in places.modules_in(text)]
@@ -136,7 +136,10 @@ def _failing(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
 
 
 def _reported_files(gap: Gap, inventory: Inventory, tool: str, words: str) -> tuple[str, ...]:
-    """Return the files in a gap's evidence; if `words` are about tests, also the files that may be at fault."""
+    """Return the files in a gap's evidence; after failing tests also the sources that may have caused the failure.
+
+    The failing tests are recognized by `words`, such as the name of a tool.
+    """
     places = inventory.places
     files = places.locate_all(evidence.mentions(gap.evidence, tool, places.odd))
     if not places.knows_any(files):
@@ -149,9 +152,9 @@ def _reported_files(gap: Gap, inventory: Inventory, tool: str, words: str) -> tu
 def _split(
     gap: Gap, targets: tuple[str, ...], otherwise: ActionType, inventory: Inventory
 ) -> tuple[PlannedAction, ...]:
-    """Return one action for new files and one for existing ones.
+    """Return one action that creates the files which do not exist, and one that modifies the others.
 
-    A gap without files creates some.
+    Without targets the action creates files of its choice. Without a listing, `otherwise` is the action for all files.
     """
     if not targets:
         return (_action(gap, (), CREATE),)

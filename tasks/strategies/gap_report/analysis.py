@@ -29,7 +29,7 @@ _BY_VERSION = (((0, 2), Priority.URGENT), ((0, 3), Priority.HIGH), ((0, 5), Prio
 
 @dataclass(frozen=True, slots=True)
 class RoadmapItem:
-    """One line of a roadmap; an item without a version is never the next one."""
+    """One item of a roadmap; an item without a version never counts as the next one."""
 
     version: str
     description: str
@@ -37,7 +37,7 @@ class RoadmapItem:
 
 
 def without_struck(text: str) -> str:
-    """Remove struck text (`~~...~~`); empty if nothing else is left to do."""
+    """Return the text without struck parts (`~~...~~`); empty if only a note is left."""
     left, count = _STRUCK.subn("", text)
     if not count:
         return text
@@ -45,7 +45,7 @@ def without_struck(text: str) -> str:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return a version as numbers, without zeros at its end; empty if it is no version."""
+    """Return the numbers of a version without zeros at the end; an empty tuple if the text is no version."""
     found = _VERSION.fullmatch(version.strip())
     numbers = [int(part) for part in found[1].split(".")] if found else []
     while len(numbers) > 1 and numbers[-1] == 0:
@@ -95,13 +95,13 @@ def roadmap_gap(item: RoadmapItem) -> Gap:
 
 
 def report(gaps: Iterable[Gap]) -> GapReport:
-    """Return the gaps in order, each once; the first is the most critical."""
+    """Return a gap report: the gaps in order, without those that repeat an inbox gap; the first is most critical."""
     ordered = sort_gaps(drop_doubles(tuple(gaps)))
     return GapReport(gaps=ordered, most_critical=ordered[0] if ordered else None)
 
 
 def sort_gaps(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
-    """Sort by priority, then by category, failing tests before findings of other tools; the sort is stable."""
+    """Return the gaps by priority, then category, then failing tests first; equal gaps keep their order."""
 
     def rank(gap: Gap) -> tuple[int, int, bool]:
         category = category_of(gap)
@@ -112,7 +112,7 @@ def sort_gaps(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
 
 
 def drop_doubles(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
-    """Remove roadmap gaps that equal an inbox gap: the words of one contain those of the other."""
+    """Return the gaps without roadmap gaps whose words contain, or are part of, the words of an inbox gap."""
     wishes = [words for gap in gaps if category_of(gap) == INBOX and (words := _words_of(gap)).strip()]
 
     def is_wished(gap: Gap) -> bool:

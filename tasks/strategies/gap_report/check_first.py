@@ -1,8 +1,8 @@
-"""`All ... pass`: if the failures are not known, a check finds them, and its findings are patched.
+"""Handles gaps like "All ... pass": if the failures are not known, a check finds them, and patches repair its findings.
 
-A step runs the check; if it passes, the iteration is over. Findings become patches, and the check runs again after
-them. This takes several rounds, up to a bound, because a controller's report of one run is truncated. A run that ended
-without a result, such as that of a lost controller, is repeated.
+If the check passes, the iteration is over. Otherwise the findings become patches, and the check runs again after them.
+There are several rounds, because a controller's report of one run is truncated; the number of rounds is limited. A run
+that ended without a result, for example because its controller was lost, is repeated.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _RUN = re.compile(r"(?P<check>.+?)(?:-run(?P<run>\d))?")  # the names of steps t
 
 
 def repair_findings(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
-    """Patch the findings of a check, or repeat a run without a result; None if it passed, or ran often enough."""
+    """Expand the plan by patches for the findings of a failed check, or by another run if the run had no result.
+
+    Return None if the step is no failed check, or if the limit of rounds or runs is reached.
+    """
     state, name = state_of(live), _RUN.fullmatch(end.step_id)
     is_check = name is not None and name["check"] in (CHECK_ID, VERIFY_ID + state.suffix_before)
     if not is_check or end.state != StepState.FAILED or live.document is None:
@@ -66,13 +69,13 @@ def repair_findings(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion
 
 
 def _has_findings(failure: Mapping[str, Any], found: Sequence[str]) -> bool:
-    """Return whether a check ran and found something: by the kind of failure, else by the files that it names."""
+    """Return whether a failed check has findings: by the category of the failure, or by the files that it names."""
     category = failure.get("category")
     return category in FINDINGS or (category == C.UNKNOWN and bool(found))
 
 
 def _run_again(live: LivePlan, end: End) -> Expansion | None:
-    """Repeat a check unchanged; its step has no retries, because its findings are patched."""
+    """Expand the plan by the same check again; return None after MAX_RUNS runs."""
     name = _RUN.fullmatch(end.step_id)
     run = int(name["run"] or 1) + 1 if name else MAX_RUNS + 1
     if name is None or run > MAX_RUNS:
@@ -93,7 +96,7 @@ def _explore(live: LivePlan, end: End, iteration: Iteration) -> Expansion:
 def _files_in(
     failure: Mapping[str, Any], words: str, allowed: tuple[str, ...], absent: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the files of a failure that may change, and after failing tests the suspects."""
+    """Return the files in a failure that may change; after failing tests also the sources that may have caused it."""
     tests = [f"FAILED {name}" for name in failure.get("failing_tests") or ()]
     text = "\n".join(filter(None, (*tests, failure.get("trace"), failure.get("suggestion"))))
     there, may_change = frozenset(allowed).difference(absent), frozenset(allowed)

@@ -58,7 +58,7 @@ _OF_TWO = frozenset({"ruff", "cargo", "go", "node"})  # programs with subcommand
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The checks of an iteration by name, in their order; `asked` are those that the goal names."""
+    """The names of an iteration's checks, in their order; `asked` are the checks that the goal names."""
 
     names: tuple[str, ...] = CHECKS
     asked: tuple[str, ...] = ()
@@ -67,8 +67,8 @@ class Checks:
 def choose_checks(project: Project, named: Sequence[str] | None, operators: Sequence[str] | None) -> Checks:
     """Return the checks of an iteration.
 
-    Checks that a goal has `named` replace the default ones; with a `+` they are added. The default ones are those that
-    `operators` set for Python, else those that the goal's manifests configure.
+    Checks that the goal has `named` replace the default checks; with a `+` in front they are added. The operator sets
+    the default checks for Python (`operators`). Otherwise the goal's manifests configure them.
     """
     asked = tuple(dict.fromkeys(each.removeprefix("+").strip() for each in named or ()))
     adds = named is None or any(each.startswith("+") for each in named)
@@ -76,7 +76,7 @@ def choose_checks(project: Project, named: Sequence[str] | None, operators: Sequ
 
 
 def checks_named_in(text: str, usual: Checks, catalogue: Catalogue) -> Checks:
-    """Return the checks that a `text` names by name or subject; the default ones if it names none and no tests."""
+    """Return the checks that a `text` names or whose subject it names; else `usual`, unless the text is about tests."""
     spoken = frozenset(re.findall(r"[\w-]+", text.casefold()))
     named = [name for name in COMMANDS if spoken.issuperset(name.split())]
     for name in usual.names:
@@ -105,9 +105,9 @@ def unknown_checks(named: Sequence[str] | None, catalogue: Catalogue) -> tuple[F
 
 
 def command_of(catalogue: Catalogue, name: str) -> Command | None:
-    """Return the command of a check by one word or by its whole command; None if there is none.
+    """Return the command of a check, found by its name or by the whole command; None if there is no such check.
 
-    A command that runs tests, or changes files, is no check.
+    A command that runs tests or changes files is no check.
     """
     word = name.casefold().strip()
     with suppress(UnknownCommand):
@@ -132,9 +132,10 @@ def category_of_tool(catalogue: Catalogue, tool: str) -> ToolCategory | None:
 
 
 def is_run_by(tool: str, argv: Sequence[str], catalogue: Catalogue, named: str) -> bool:
-    """Return whether a command of the contract `tool` runs the tool that a criterion or report has `named`.
+    """Return whether a command runs the tool that a criterion or report has `named`; `tool` is its contract.
 
-    It does if that name has this contract. For a name without a contract, the command has to begin with the name.
+    It does if the catalogue knows the name by this contract. If the catalogue does not know the name, the command has
+    to begin with it.
     """
     name = " ".join(named.casefold().split())
     if known := _contract_named(catalogue, name):
@@ -160,16 +161,16 @@ def _of_contract(catalogue: Catalogue, names: Collection[str]) -> Command | None
 
 
 def title_of(command: Command) -> str:
-    """Return a command's name for people: its program, and the subcommand of a program with several."""
+    """Return the name of a command for people: its program, with the subcommand if the program has several."""
     named = [word for word in command if word not in _STARTERS]
     return " ".join(named[: 2 if named and named[0] in _OF_TWO else 1]).casefold()
 
 
 def aim(project: FolderProject, command: Command, files: Sequence[str], *, whole: bool) -> tuple[VerifyTool, ...]:
-    """Aim a check at those of `files` that it is for.
+    """Return the commands that run a check on the files among `files` that it can check.
 
-    A check that cannot check single files only judges a `whole` change: no part of a change is judged by files outside
-    of it.
+    If a check cannot run on single files, it runs only if `files` are the `whole` change. So files outside of a part
+    never judge the part.
     """
     catalogue = project.catalogue
     contract = _contract_of(catalogue, command)
@@ -191,7 +192,7 @@ def aim(project: FolderProject, command: Command, files: Sequence[str], *, whole
 
 
 def aim_at_all(project: FolderProject, command: Command) -> tuple[VerifyTool, ...]:
-    """Aim a check at everything in its language."""
+    """Return the commands that run a check on everything; empty if it is not for the project's language."""
     contract = _contract_of(project.catalogue, command)
     if isinstance(project, Project) and project.members:
         aimed = (member.place(aim_at_all(member.project, command)) for member in project.members)
@@ -240,7 +241,7 @@ def _is_for(contract: Contract, project: FolderProject, path: str) -> bool:
 
 
 def _contract_of(catalogue: Catalogue, command: Command) -> Contract | None:
-    """Return the contract that accepts a check's command, without files or with one."""
+    """Return the contract of a check's command; None if it is unknown, runs tests, or may change files."""
     for files in ((), ("x",)):
         with suppress(UnknownCommand):
             contract = catalogue.contracts[catalogue.aim(command, files).tool]

@@ -1,11 +1,11 @@
-"""Which gap an iteration closes, by the rules that an operator has chosen.
+"""Chooses the gap that an iteration closes, by the rules that an operator has set.
 
-The most critical gap comes first, then the others in their order; those that failed three times in a row come last,
-with a warning. The first gap that is left with an action once the protected files are out is the one to close.
+The most critical gap comes first, then the others in their order. A gap that failed three times in a row comes last,
+with a warning. The first gap that has an action without protected files is the one to close.
 
 Options of an operator, each with its default first:
 
-- `gap_protected`: `action` leaves out an action that names a protected file. `file` leaves out the file alone.
+- `gap_protected`: `action` leaves out an action that names a protected file. `file` leaves out only the file.
 
 - `gap_high_risk`: `failed` gives high risk to a gap that ever failed. `exhausted` waits for three failures in a row.
 
@@ -56,7 +56,10 @@ class Rules:
         return cls(by_file, only_exhausted, None if checks is None else tuple(checks), failures, pause)
 
     def spare(self, actions: Iterable[PlannedAction], protection: Protection) -> tuple[PlannedAction, ...]:
-        """Remove protected files; an action without any file left is removed, too."""
+        """Return the actions without protected files.
+
+        By default an action that names a protected file is left out. With the option `file` only the file is left out.
+        """
         free = []
         for action in actions:
             files = protection.without(action.target_files)
@@ -73,7 +76,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The gap to close, its remedy, and the protected files."""
+    """The gap to close, with its history and actions, the files that these may reach, and the gaps passed over."""
 
     gap: Gap
     past: Past
@@ -89,7 +92,7 @@ class Choice:
 
 
 def gaps_in(given: GapGoal) -> tuple[Gap, ...]:
-    """Return the gaps without struck ones, most critical first; empty if the report names no most critical gap."""
+    """Return each gap once, most critical first, without struck ones; empty if the report has no most critical gap."""
     report = given.gap_report or analysis.report(map(analysis.inbox_gap, given.inbox))
     if "most_critical" in report.model_fields_set and report.most_critical is None:
         return ()
@@ -104,7 +107,7 @@ def gaps_in(given: GapGoal) -> tuple[Gap, ...]:
 def choose(
     goal: Goal, given: GapGoal, gaps: tuple[Gap, ...], history: GapHistory, shield: Shield, rules: Rules
 ) -> Choice | tuple[PassedGap, ...]:
-    """Return the first gap with an action that the goal allows; else the gaps that were passed over."""
+    """Return the choice of the first gap with an action that the goal allows; else all gaps, each with the reason."""
     places = Places.of((*goal.context.files, *given.project.files), shield.allowed, shield.forbidden)
     documents = Documents.of(goal.context.documents, given.project.documents)
     inventory = Inventory(places, documents, given.inbox)
@@ -137,7 +140,7 @@ def choose(
 
 
 def _failed_before(chosen: Gap, pasts: Iterable[tuple[Gap, Past]]) -> Iterator[PassedGap]:
-    """Yield the gaps that are more critical than the `chosen` one and failed too often."""
+    """Yield the gaps that are more critical than the `chosen` gap but come later, because they failed too often."""
     for gap, past in pasts:
         if gap is chosen:
             return

@@ -1,7 +1,7 @@
-"""The files that an iteration may not touch: protected ones, and those that constraints name.
+"""Determines the files that an iteration may not touch: protected ones, and those that constraints name.
 
-Paths are compared in one form, so that `./seed.py`, `kernel` and `a/../kernel/x` do not bypass a protection. An inbox
-item's constraints name files that must not be touched, or the only ones that may.
+Paths are compared in one normal form, so `./seed.py`, `kernel` and `a/../kernel/x` cannot evade a protection. The
+constraints of an inbox item name files that must not be touched, or the only files that may be.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PLACE = re.compile(rf"[\w.@+/-]*[/.]\w[\w.@+/-]*|\b(?:modules?|{'|'.join(LAYERS
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The lines of an item's constraints, the paths that they exclude, and the only paths that they allow."""
+    """The constraints of an inbox item as written, the paths that they exclude, and the only paths that they allow."""
 
     lines: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ NO_BOUNDS = Bounds()
 
 
 def bounds_of(gap: Gap, inbox: Iterable[InboxItem], places: Places) -> Bounds:
-    """Return the constraints of the item that `gap` comes from; empty if there is none."""
+    """Return the constraints of the inbox item that `gap` comes from; no constraints if it comes from none."""
     description = gap.description.casefold()
     for item in inbox:
         title = item.title.casefold()
@@ -68,9 +68,9 @@ def bounds_of(gap: Gap, inbox: Iterable[InboxItem], places: Places) -> Bounds:
 
 
 def _forbids(line: str) -> bool:
-    """Distinguish `do not change x` from `do not change the behaviour of x`.
+    """Return whether a line such as `do not change x` forbids files; False for `do not change the behaviour of x`.
 
-    The former excludes x, the latter is about x. If one line has both, all of its named files are excluded.
+    If a line contains both, it forbids all files that it names.
     """
     first = _FORBIDS.search(line)
     if first is None:
@@ -92,7 +92,7 @@ def _ends_in_how(words: str) -> bool:
 
 
 def _restricts(line: str) -> bool:
-    """Distinguish `touch nothing but x` and `only change x` from `do not only change x`."""
+    """Return whether a line allows only some files, such as `only change x`; False for `do not only change x`."""
     found = _RESTRICTS.search(line)
     return bool(found) and not (_FORBIDS.search(line) and re.search(r"\bonly\b", line, re.I))
 
@@ -104,20 +104,20 @@ def _places_in(lines: Iterable[str], places: Places) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Protected paths and globs, with everything below them."""
+    """Protected paths and globs; everything below them is protected, too."""
 
     paths: frozenset[str]
     globs: tuple[str, ...]
 
     @classmethod
     def of(cls, paths: Iterable[str]) -> Protection:
-        """Normalize `paths`; a path that means the whole repository protects nothing."""
+        """Return the protection of `paths`; a path that means the whole repository protects nothing."""
         listed = dict.fromkeys(normalise(path).removesuffix("/**") for path in paths)
         globs = tuple(path for path in listed if is_glob(path))
         return cls(frozenset(path for path in listed if path and not is_glob(path)), globs)
 
     def covers(self, path: str) -> bool:
-        """Return whether `path`, or a folder that it is in, is protected."""
+        """Return whether `path`, or a folder above it, is protected."""
         plain = normalise(path)
         parts = plain.split("/")
         above = ("/".join(parts[:size]) for size in range(1, len(parts) + 1))
@@ -132,7 +132,7 @@ class Protection:
 
 @dataclass(frozen=True)
 class Shield:
-    """The paths that a goal protects, those that it allows, and those that no goal may allow."""
+    """The paths that a goal protects, the paths that it allows, and the names that no goal may allow."""
 
     protection: Protection
     allowed: tuple[str, ...]
@@ -141,16 +141,16 @@ class Shield:
 
     @cached_property
     def free(self) -> tuple[str, ...]:
-        """The allowed files that are not protected, computed at most once."""
+        """The allowed files that are not protected."""
         return self.protection.without(self.allowed)
 
     @cached_property
     def _is_allowed(self) -> dict[str, bool]:
-        """A cache of paths; the globs are tested once for each path that is not listed."""
+        """Whether the goal allows a path, for each path looked up so far."""
         return dict.fromkeys(self.allowed, True)
 
     def reach(self, actions: Iterable[PlannedAction]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Split the files of `actions` into those that the goal allows and the others."""
+        """Return the target files of `actions` that the goal allows, and the other target files."""
         named = dict.fromkeys(path for action in actions for path in action.target_files)
         for path in named:
             if path not in self._is_allowed:
@@ -159,7 +159,10 @@ class Shield:
         return tuple(path for path in named if allowed[path]), tuple(path for path in named if not allowed[path])
 
     def keep_feasible(self, actions: tuple[PlannedAction, ...], excluded: tuple[str, ...]) -> tuple[PlannedAction, ...]:
-        """Return the actions that name a file, and others while any file is free."""
+        """Return the actions that can change a file.
+
+        An action without target files stays only if an allowed file is neither protected nor `excluded`.
+        """
         named = tuple(action for action in actions if action.target_files)
         if len(named) == len(actions) or not self.allowed:
             return actions
@@ -169,6 +172,6 @@ class Shield:
 
 @lru_cache(maxsize=16384)
 def normalise(path: str) -> str:
-    """Return a path as a careless file system reads it: in one case, without `.`, `..` and the slash of a folder."""
+    """Return a path in one normal form: lower case, "/" between folders, no `.` or `..`, and no slash at its ends."""
     plain = unicodedata.normalize("NFKC", path).replace("\\", "/").strip().casefold()
     return posixpath.normpath(f"/{plain}").lstrip("/")

@@ -52,7 +52,7 @@ class Iteration:
 
 
 def make_iteration(project: Project, choice: Choice, checks: Checks, number: int, now: int) -> Iteration:
-    """Return the iteration of a choice, with its checks."""
+    """Return the iteration that closes the chosen gap, with its document, files, project and state."""
     gap, past, remedy = choice.gap, choice.past, choice.remedy
     allowed = Protection.of((*PROTECTED, *choice.protected)).without(project.files)
     actions = remedy.actions
@@ -112,9 +112,9 @@ def iteration_id(number: int, now: int) -> str:
 def criteria(
     gap: Gap, constraints: Iterable[str], tool: str, *, always: bool, checked: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Return the acceptance criteria of `gap`; the tool of a quality gap is its judge.
+    """Return the acceptance criteria of `gap`; for a quality gap, its tool has to pass.
 
-    Those for Python are left out unless they `always` apply; `checked` are the titles of further checks.
+    The two criteria for Python are included if `always`. `checked` lists the titles of the checks that have to pass.
     """
     first = ALWAYS if always else ()
     others = (line for title in checked if (line := f"{PASSING}{title}") not in first)
@@ -131,7 +131,7 @@ def criteria(
 
 
 def titles_of(project: Project, checks: Checks) -> tuple[str, ...]:
-    """Return the titles of the checks and of the project's build, as in criteria; pyright is a constant one."""
+    """Return the titles of the project's build and checks for criteria; without pyright, which Python always has."""
     language, catalogue = project.language, project.catalogue
     is_python = language is None or language.name == "python"
     built = catalogue.recipes[language.build] if language and not is_python else ()
@@ -141,7 +141,7 @@ def titles_of(project: Project, checks: Checks) -> tuple[str, ...]:
 
 
 def judge_of(criterion: str) -> str | None:
-    """Return the tool that judges a criterion; None if no tool does."""
+    """Return the name of the tool that judges a criterion; None if no tool judges it."""
     if criterion in ALWAYS:
         return "ruff" if criterion == ALWAYS[0] else "pyright"
     if criterion.startswith(PASSING):
@@ -152,7 +152,10 @@ def judge_of(criterion: str) -> str | None:
 
 
 def estimate_risk(actions: Iterable[PlannedAction], allowed: Iterable[str], *, failed: bool) -> EstimatedRisk:
-    """Estimate an iteration by its riskiest file; an action without files may touch all files in `allowed`."""
+    """Return the risk of the riskiest file of all actions; HIGH if the gap `failed` before.
+
+    An action without target files counts with all `allowed` files.
+    """
     risks = [HIGH if failed else LOW]
     for action in actions:
         if not action.target_files:
@@ -162,7 +165,7 @@ def estimate_risk(actions: Iterable[PlannedAction], allowed: Iterable[str], *, f
 
 
 def estimate_file(path: str, action: ActionType) -> EstimatedRisk:
-    """Estimate a file: the domain is high, existing sources medium, new files and tests low."""
+    """Return the risk of one file: HIGH in a domain folder, LOW for a new file or a test, else MEDIUM."""
     is_test = role_of(f"{path}x" if path.endswith("/") else path) is Role.TEST
     in_domain = DOMAIN in path.casefold().split("/")[:-1]
     if in_domain and (not is_test or path.startswith(f"{DOMAIN}/")):

@@ -1,6 +1,6 @@
-"""Finds the files in a tool's output: one row of patterns per tool.
+"""Finds the files that a tool's output names, with one row of patterns for each tool.
 
-A found word comes from an untrusted text: it only ever chooses among known files.
+The output is untrusted text, so a found path only ever chooses among known files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FRAME = r"^[ \t]{0,12}File \"([^\"\n]{1,400})\", line \d+"
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The names of a tool, and the places where its output names files."""
+    """The names of a tool, and the patterns that find files in its output."""
 
     names: tuple[str, ...]
     patterns: tuple[re.Pattern[str], ...]
@@ -72,10 +72,10 @@ def runs_tests(text: str) -> bool:
 
 
 def mentions(evidence: str, tool: str = "", odd: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the paths that `evidence` names, each once, unchanged.
+    """Return the paths that `evidence` names, each once, as written there.
 
-    The beginning of a line is compared with the `odd` paths, those with blanks or brackets. The row of the tool is
-    tried first. Every row is tried for an unknown tool, or for output of another one.
+    The patterns of `tool` are tried first. If they find nothing, the patterns of all tools are tried. `odd` are known
+    paths with blanks or brackets, which are searched at the beginning of each line.
     """
     words = set(re.findall(r"[\w-]+", tool.casefold()[:MAX_TOOL]))
     own = [row for row in ROWS if not words.isdisjoint(row.names)]
@@ -91,14 +91,14 @@ def tests_named_in(evidence: str) -> tuple[str, ...]:
 
 
 def all_failing_tests(evidence: str) -> tuple[str, ...]:
-    """Return the tests that pytest names as failed; empty if it counts more of them, or if its output was truncated."""
+    """Return the tests that pytest names as failed; empty if the output does not name all of them."""
     named, told = tests_named_in(evidence), _COUNTED.findall(evidence)
     is_whole = not _CUT.search(evidence) and (not told or sum(map(int, told)) == len(named))
     return named if is_whole else ()
 
 
 def _opening(text: str, known: Collection[str]) -> Iterator[str]:
-    """Yield the known paths at the beginning of a line, below any folders."""
+    """Yield each path of `known` that a line of the text begins with; folders may come before it."""
     for line in text.splitlines():
         begin = _LEAD.match(line)
         words = line[begin.end() if begin else 0 :][:_LONGEST].replace("\\", "/")

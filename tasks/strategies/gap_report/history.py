@@ -27,7 +27,7 @@ _FAILED = (IterationOutcome.FAILURE, IterationOutcome.ROLLBACK)
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The history of one gap."""
+    """The history of one gap: its failures in a row, whether it ever failed, and the reason of the last failure."""
 
     streak: int = 0  # failures in a row
     failed: bool = False  # in the recent records, or in an earlier plan
@@ -36,7 +36,7 @@ class Past:
 
     @property
     def exhausted(self) -> bool:
-        """Whether another gap goes first."""
+        """Whether the gap failed so often in a row that another gap comes first."""
         return self.streak >= self.limit
 
 
@@ -52,9 +52,9 @@ class GapHistory:
     def of(
         cls, records: Sequence[IterationRecord], counters: Mapping[str, int], limit: int = MAX_FAILURES
     ) -> GapHistory:
-        """Sort records by time, each iteration once, by its newest record.
+        """Return the history, with records in the order of time, and only the newest record of each iteration.
 
-        Of records with one time the first in the list is the newest.
+        If records have the same time, the first in the list is the newest.
         """
         newest: dict[str, IterationRecord] = {}
         for record in sorted(records, key=lambda record: record.timestamp, reverse=True):
@@ -62,10 +62,10 @@ class GapHistory:
         return cls(tuple(newest.values())[::-1], counters, limit)
 
     def of_gap(self, gap: Gap) -> Past:
-        """Return the failures of `gap` since its last other end, by the last five records.
+        """Return the history of `gap` by its last five records.
 
-        A PARTIAL iteration ends a streak, and so does a success. Of the two counts of failures, that of the records and
-        the planner's own, the larger one counts.
+        A success or a PARTIAL iteration ends a row of failures. There are two counts of these failures: by the records
+        and by the planner. The larger one counts.
         """
         streak, failed, lesson = 0, False, ""
         remembered = own = self.counters.get(field_of(gap), 0)
@@ -80,7 +80,7 @@ class GapHistory:
 
     @cached_property
     def failed_in_a_row(self) -> int:
-        """The number of failed iterations since a success: the larger of the records' count and the planner's own."""
+        """The number of failed iterations in a row, of any gaps: by the records or by the planner, the larger one."""
         streak, own = 0, self.counters.get(IN_A_ROW, 0)
         for record in self.records:
             streak = streak + 1 if record.outcome in _FAILED else 0
@@ -95,7 +95,7 @@ class GapHistory:
 
     @property
     def next_number(self) -> int:
-        """The number of the next iteration, even if the history was truncated."""
+        """The number of the next iteration; it is right even if old records are missing."""
         return max(self.counted, len(self.records)) + 1
 
     @cached_property
@@ -107,18 +107,18 @@ class GapHistory:
 
 
 def key(gap: Gap) -> tuple[str, str]:
-    """Return the identity of a gap: category and description, in the form of an iteration's document."""
+    """Return the identity of a gap: its category and its description, both as the document of an iteration has them."""
     return fit(category_of(gap), MAX_CATEGORY).casefold(), fit(gap.description, MAX_DESCRIPTION, as_written)
 
 
 def field_of(gap: Gap) -> str:
-    """Return the field with the planner's count of this gap's failures."""
+    """Return the name of the counter in the plan history that counts the failures of this gap."""
     words = "\0".join(key(gap)).encode(errors="surrogatepass")
     return f"gap:{blake2b(words, digest_size=8).hexdigest()}"
 
 
 def _lesson(record: IterationRecord) -> str:
-    """Return a failed iteration's own explanation: its error, its verification, its notes. Untrusted."""
+    """Return why an iteration failed, as its record states: the error, the verification or the notes. Untrusted."""
     error = record.execution and record.execution.error_message
     summary = record.verification and record.verification.summary
     return next((text for text in (error, summary, record.notes) if text and text.strip()), "")

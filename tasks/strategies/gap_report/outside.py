@@ -22,13 +22,13 @@ _WHY = {
 
 
 def describe_passed_over(passed: Sequence[PassedGap]) -> str:
-    """Return how many gaps were passed over, with the reasons; empty if there are none."""
+    """Return a phrase with the number of gaps that were passed over, and the reasons; empty without such gaps."""
     reasons = dict.fromkeys(_WHY[each.reason] for each in passed)
     return f"{len(passed)} passed over, {' or '.join(reasons)}" if passed else ""
 
 
 def describe_outside(document: Any) -> str | None:
-    """Return the work that the plan with this document leaves out; None if there is none."""
+    """Return a sentence about the work that the plan of this document leaves out; None if it leaves out nothing."""
     parts = list(_parts(document)) if isinstance(document, Mapping) else []
     return f"Outside of this plan: {'; '.join(parts)}." if parts else None
 

@@ -1,6 +1,7 @@
-"""Asks a person before the next iteration, after several iterations in a row failed, of any gaps.
+"""Asks a person before the next iteration, after several iterations in a row failed.
 
-The operator sets the number; by default no person is asked. An iteration that succeeded ends the row.
+The iterations may be about any gaps, and a successful one ends the row. The operator sets the number; by default no
+person is asked.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ NO_ANSWER = 'Answer "yes" to have the iteration begin, or cancel the plan.'
 
 
 def ask_first(draft: Draft, goal: Goal, files: tuple[str, ...], history: GapHistory, after: int) -> Draft:
-    """Let `draft` count failures in a row, and wait for a person after `after` of them; 0: never.
+    """Return `draft`, with a question to a person in place of its steps after `after` failed iterations in a row.
 
-    Its steps are made after the answer, within the `files` that it may touch.
+    If `after` is 0, the draft stays unchanged. The steps are made after the answer, for the same `files`.
     """
     if not after:
         return draft
@@ -34,5 +35,5 @@ def ask_first(draft: Draft, goal: Goal, files: tuple[str, ...], history: GapHist
 
 
 def is_consent(value: Any) -> bool:
-    """Return whether an answer is a yes and nothing else."""
+    """Return whether an answer is a plain yes."""
     return value is True or (isinstance(value, str) and value.strip().strip(".!").casefold() in YES)

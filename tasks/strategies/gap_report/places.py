@@ -1,7 +1,7 @@
-"""The files of a project in words: paths, modules, layers.
+"""Finds the files that words mean: by path, by module or by layer.
 
 The planner reads no repository. The goal brings the texts of CONTRACT.md and SPEC.md, which describe their module. They
-are untrusted: they name files among the known ones, and the controller gets a sanitized gist of them.
+are untrusted: they only choose among known files, and a controller gets a sanitized summary of them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _CODE = re.compile(r"`([\w./@+-]{1,200}\.\w{1,8})`|^[ \t│├└─*+-]{1,60}([
 
 @dataclass(frozen=True)
 class Places:
-    """Files that exist, and files that the goal allows to be created."""
+    """The files that exist, and the files that the goal allows to change or create."""
 
     existing: frozenset[str]
     files: tuple[str, ...]
@@ -74,7 +74,7 @@ class Places:
 
     @classmethod
     def of(cls, listing: Iterable[str], allowed: Iterable[str], forbidden: Forbidden = FORBIDDEN) -> Places:
-        """Combine listing and allowlist, without files whose name is an attack."""
+        """Return the places of a listing and an allowlist; a listed file whose name is an attack is left out."""
         listed, given = dict.fromkeys(filter(_is_harmless, map(clean, listing))), dict.fromkeys(allowed)
         there = tuple(path for path in given if path in listed) or tuple(given)
         sources = files_of(there, Role.SOURCE)
@@ -82,16 +82,16 @@ class Places:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """The sources that the goal allows and that do not exist yet: none of these can be at fault.
+        """The sources that the goal allows and that do not exist yet, so none of these can have caused a failure.
 
-        A plan stores them, and so at most as many as an action may have.
+        There are at most MAX_TARGETS of them, because a plan stores them.
         """
         return files_of(sorted(self.allowed.difference(self.sources)), Role.SOURCE)[:MAX_TARGETS]
 
     def locate(self, mention: str, *, by_tool: bool = True) -> str | None:
-        """Return the file that a tool or a person means; None if it cannot be of this project.
+        """Return the file of the project that a tool or a person means; None if there can be no such file.
 
-        Tools may print folders above the project; a person writes a path within it.
+        With `by_tool` the mention may have folders above the project in front.
         """
         path = clean(mention.replace("\\", "/").rstrip(".:"))
         if known := self._known(path, by_tool=by_tool):
@@ -113,7 +113,7 @@ class Places:
         return not self._every.isdisjoint(files)
 
     def named_in(self, text: str) -> tuple[str, ...]:
-        """Return the known files that `text` names anywhere; a name without a folder means a file at the root."""
+        """Return the known files that `text` names; a name without a folder only means a file at the root."""
         words = (clean(_PLACE.sub("", word.replace("\\", "/"))) for word in _WORD.findall(text) if "://" not in word)
         paths = dict.fromkeys(word for word in words if name_of(word) in self._by_name)
         found = (self._known(path, by_tool=True) if "/" in path else path for path in paths)
@@ -121,14 +121,14 @@ class Places:
         return self.first(path for path in (*found, *odd) if path in self._every)
 
     def first(self, files: Iterable[str]) -> tuple[str, ...]:
-        """Return each of `files` once, at most as many as an action may have; of more, those that the goal allows."""
+        """Return each of `files` once, MAX_TARGETS at most; if there are more, allowed files come first."""
         once = tuple(dict.fromkeys(files))
         if len(once) > MAX_TARGETS:
             once = tuple(sorted(once, key=lambda path: path not in self.allowed))
         return once[:MAX_TARGETS]
 
     def locate_all(self, mentions: Iterable[str]) -> tuple[str, ...]:
-        """Locate each of `mentions` once; at most as many as an action may have."""
+        """Return the file of each mention once, MAX_TARGETS at most; mentions without a file are left out."""
         return self.first(path for path in map(self.locate, mentions) if path)
 
     def within(self, folder: str) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ class Places:
         return tuple(path for path in dict.fromkeys(paths) if path)[:MAX_TARGETS]
 
     def modules_in(self, text: str) -> tuple[str, ...]:
-        """Return the folders of modules in `text`: `module X`, or a known name."""
+        """Return the folders of the modules that `text` names, by a known name or as `module X`."""
         flat = f"_{re.sub('[^a-z0-9]+', '_', text.casefold())}_"
         folders = [folder for name, folder in self._modules.items() if f"_{name}_" in flat]
         root = next(iter(self._modules.values()), f"{MODULES}/x/").rstrip("/").rpartition("/")[0]
@@ -167,7 +167,7 @@ class Places:
         return tuple(dict.fromkeys(folders))
 
     def layers_in(self, text: str) -> tuple[str, ...]:
-        """Return the sources in folders of a layer with a keyword in `text`, such as domain/*.py."""
+        """Return the known sources in the folders of a layer that `text` names, such as domain/*.py."""
         words = re.findall(r"[a-z]+", text.casefold())
         folders = {LAYERS[word] for word in words if word in LAYERS}
         return files_of((path for path in self.files if set(path.split("/")[-2:-1]) & folders), Role.SOURCE)[
@@ -191,7 +191,7 @@ class Places:
 
     @cached_property
     def odd(self) -> frozenset[str]:
-        """The files whose names a pattern cannot separate from the words around them."""
+        """The known files whose names contain blanks or other characters that patterns cannot find within a line."""
         return frozenset(filter(_ODD.search, self.files))
 
     @cached_property
@@ -255,13 +255,13 @@ class ModuleDocument:
 
     @property
     def gist(self) -> str:
-        """Its subject in one line: its first sentence, then its headings."""
+        """The subject of the document in one line: its first sentence, then its headings."""
         first = _FIRST.search(self.text)
         headings = _HEADING.findall(self.text)[:MAX_HEADINGS]
         return fit("; ".join(filter(None, (first[1] if first else "", *headings))), MAX_GIST)
 
     def files_among(self, places: Places) -> tuple[str, ...]:
-        """Return the files of the module that the document names: known ones, else new ones."""
+        """Return the files of the module that the document names: the known ones, or all if the module has none."""
         words = [one or other for one, other in _CODE.findall(self.text)]
         names = [clean(word) for word in words if not word.endswith(MODULE_DOCUMENTS)]
         folder = self.folder
@@ -279,7 +279,7 @@ class Documents:
 
     @classmethod
     def of(cls, *sources: Mapping[str, str]) -> Documents:
-        """Combine sources; later ones replace earlier ones."""
+        """Return the documents of all `sources`; a later source replaces documents with the same path."""
         return cls({clean(path): text for source in sources for path, text in source.items()})
 
     def of_modules(self, folders: Iterable[str]) -> tuple[ModuleDocument, ...]:

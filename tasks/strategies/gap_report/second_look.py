@@ -1,7 +1,7 @@
-"""Looks for the cause once, after a fix failed for good and before the plan halts.
+"""Looks for the cause of a failure, once, after a fix failed for good and before the plan halts.
 
-A tool's output names the place of a failure, and the files that were patched for it may not be the cause. So a step
-reads all files that may change, gets the failure, and names the files at fault. These are then patched.
+A tool's output names the place of a failure, and the patched file may not be the cause. So a step reads all files that
+may change, gets the failure, and names the files at fault. These are then patched.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WHY = "The patches did not close the gap, and a step looks for the cause."
 
 
 def note_failure(live: LivePlan, end: End) -> Expansion | None:
-    """Store the failure for the step that looks for its cause."""
+    """Store the failure in the state, for the step that may look for its cause; None if no such step may follow."""
     if end.state != StepState.FAILED or end.failure is None or not may_look_again(live):
         return None
     failure = {name: end.failure.get(name) for name in ("category", "failing_tests", "trace", "suggestion")}
@@ -29,7 +29,10 @@ def note_failure(live: LivePlan, end: End) -> Expansion | None:
 
 
 def look_again(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
-    """Look for the cause among all files that may change; None after such a look, or if it cannot be elsewhere."""
+    """Expand the plan by a step that looks for the cause among all files that may change.
+
+    Return None if there was such a step, or if only the patched files can be the cause.
+    """
     if not may_look_again(live):
         return None
     plan, state = IterationPlan.model_validate(live.document), state_of(live)
@@ -45,7 +48,7 @@ def look_again(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
 
 
 def may_look_again(live: LivePlan) -> bool:
-    """Return whether an iteration about findings of a tool has had no exploration yet."""
+    """Return whether a step may still look for the cause: the gap is a tool's, and no step searched for files yet."""
     if live.document is None or not live.state or state_of(live).tried:
         return False
     plan = IterationPlan.model_validate(live.document)

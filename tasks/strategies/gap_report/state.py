@@ -1,4 +1,7 @@
-"""The state of an iteration while its files are searched; the stored goal lacks texts that only a draft reads."""
+"""The strategy state of an iteration until its files are known.
+
+The stored goal lacks texts that only a draft reads, so the state keeps the facts that later steps need.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +37,18 @@ class IterationState(Record):
 
     @property
     def suffix(self) -> str:
-        """Suffix of the ids of new steps: no two steps of a plan may have one id."""
+        """The end of the ids of new steps in this round, so that no two steps of a plan have the same id."""
         number = self.checking or (2 if self.tried else 1)
         return f"-r{number}" if number > 1 else ""
 
     @property
     def suffix_before(self) -> str:
-        """Suffix of the ids of the round before."""
+        """The end of the ids of the steps of the round before."""
         return self.model_copy(update={"checking": max(self.checking - 1, 1)}).suffix
 
     @property
     def all_checks(self) -> Checks:
-        """The checks with those that the goal requests."""
+        """All checks of the iteration, with the checks that the goal names."""
         return Checks(self.checks, self.asked)
 
 
@@ -55,14 +58,14 @@ def state_of(live: LivePlan) -> IterationState:
 
 
 def free_files(live: LivePlan) -> tuple[str, ...]:
-    """Return the files that the goal allows and that neither the goal, its constraints nor the planner protects."""
+    """Return the files that the goal allows and that nothing protects: no goal, no constraint, no planner rule."""
     protection = Protection.of((*PROTECTED, *state_of(live).protected))
     files = expand_allowed(live.goal.allowed_files, live.goal.context.files, JUDGED).files
     return protection.without(files)
 
 
 def project_in(live: LivePlan, files: tuple[str, ...], catalogue: Catalogue) -> Project:
-    """Return the project as it was at the plan's creation; an unknown test command is left out."""
+    """Return the project as the draft of the plan read it, for these files; an unknown test command is ignored."""
     state, context = state_of(live), live.goal.context
     context = context.model_copy(update={"language": state.language or context.language})
     goal = live.goal.model_copy(update={"context": context})

@@ -49,7 +49,7 @@ _ASKED = "Find out which of the files that may change must change. Name as few a
 
 @dataclass(frozen=True, slots=True)
 class PatchPiece:
-    """The files of one patch, and the action that it is a part of."""
+    """The files of one patch, its risk level, and the action that it belongs to."""
 
     action: PlannedAction
     files: tuple[str, ...]
@@ -58,7 +58,7 @@ class PatchPiece:
 
 
 def must_explore(iteration: Iteration) -> bool:
-    """Return whether an action names no files, and too many may change."""
+    """Return whether a step has to find files first: an action names none, and one step may not change all."""
     allowed, actions = iteration.allowed, iteration.plan.actions
     if all(action.target_files for action in actions):
         return False
@@ -66,9 +66,9 @@ def must_explore(iteration: Iteration) -> bool:
 
 
 def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
-    """Return the patches in a row, and the verification of all; empty if no file may be patched.
+    """Return the patches in sequence, then the step that verifies all of them; empty if no file may change.
 
-    One patch that has passed all of that verification gets no such step.
+    If the only patch already passes the whole verification, the last step is left out.
     """
     again = iteration.state.suffix
     plan, project = iteration.plan, iteration.project
@@ -106,13 +106,19 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
 
 
 def _is_left_out(last_step: PlannedStep, whole: Verification, patch: PlannedStep, iteration: Iteration) -> bool:
-    """Return whether the last step would only repeat the verification of the one patch; a check's rounds need it."""
+    """Return whether the last step would only repeat the verification of the only patch.
+
+    Rounds of a check always need the last step, and so do tests that the base judges.
+    """
     is_judged = suite_of(last_step) and base_judges(iteration.project.goal) is not None
     return not (iteration.state.checking or is_judged) and only_repeats(whole.tools, patch, whole.added)
 
 
 def _join(steps: Sequence[PlannedStep], iteration: Iteration) -> list[PlannedStep]:
-    """Let the parts of one action count together; tests of new code must not be left out."""
+    """Return the patches of one action such that only one of them has to change a file.
+
+    For roadmap and inbox gaps, one of the patches of tests has to change a file, too.
+    """
     joined = join_pieces(steps)
     if iteration.plan.gap.category not in ("roadmap", "inbox"):
         return joined
@@ -122,9 +128,9 @@ def _join(steps: Sequence[PlannedStep], iteration: Iteration) -> list[PlannedSte
 
 
 def _own_tests(iteration: Iteration) -> tuple[str, ...]:
-    """Return the files of tests that a gap names, or that are to be deleted: their versions at the base do not judge.
+    """Return the test files that the gap names or an action deletes: their versions at the base do not judge the plan.
 
-    Empty if the gap is about failing tests.
+    The result is empty if the gap is about failing tests.
     """
     if is_about_tests(iteration):
         return ()
@@ -144,7 +150,7 @@ def _files_of(pieces: Sequence[PatchPiece], action: ActionType) -> frozenset[str
 
 
 def check_step(iteration: Iteration) -> PlannedStep | None:
-    """Return the step that finds the failures; None if no tool can."""
+    """Return the step that runs the checks and tests to find failures; None if no tool can find any."""
     gap = iteration.plan.gap
     judged = check_of_all(gap, iteration.project, iteration.state.all_checks)
     about = _about(iteration, f"Find out whether this is so: {gap.description}")
@@ -153,7 +159,10 @@ def check_step(iteration: Iteration) -> PlannedStep | None:
 
 
 def _own_tools(iteration: Iteration, piece: PatchPiece, *, whole: bool) -> Verification:
-    """Return the tools for the files of a part; tests among them do not judge if some tests fail for another gap."""
+    """Return the tools that verify one patch by its own files.
+
+    Tests among these files are left out if other tests fail because of another gap.
+    """
     state, judged = iteration.state, whole and iteration.state.judges is None
     gap, project = iteration.plan.gap, iteration.project
     tests = files_of(piece.action.target_files, Role.TEST) if judged and is_about_tests(iteration) else ()
@@ -164,7 +173,7 @@ def _own_tools(iteration: Iteration, piece: PatchPiece, *, whole: bool) -> Verif
 
 
 def explore_step(iteration: Iteration) -> PlannedStep:
-    """Return the step that finds the files of an action, or the cause after a fix failed."""
+    """Return the step that finds the files of an action, or the cause of a failure after a fix was tried."""
     tried = iteration.state.tried
     asked = _ASKED_AGAIN.format(fit(", ".join(tried), MAX_TRIED)) if tried else _ASKED
     intent = f"{asked} {_about(iteration, iteration.plan.actions[0].description)}"
@@ -174,12 +183,12 @@ def explore_step(iteration: Iteration) -> PlannedStep:
 
 
 def lacks_verification(steps: Sequence[PlannedStep]) -> bool:
-    """Return whether a patch lacks the verification that its risk requires."""
+    """Return whether the risk of a patch requires tools and the patch has none."""
     return any(step.allowed_files and RISK[step.risk_level].tests_required and not step.verify_tools for step in steps)
 
 
 def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]:
-    """Yield the parts of an action that the risk of its files allows, riskier ones first."""
+    """Yield the patches of an action, each with as many files as their risk allows, riskier files first."""
     if not action.target_files:  # the step chooses among all files that may change
         yield from _pieces_of_all(action, iteration)
         return
@@ -193,7 +202,10 @@ def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]
 
 
 def _pieces_of_all(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]:
-    """Yield the permission to change any file; by level, riskier files first, if no answer named the likely ones."""
+    """Yield the patches of an action without target files: together these may change all allowed files.
+
+    One step gets all files if it may. Otherwise each part has files of one risk level, riskier files first.
+    """
     if not must_explore(iteration):
         if iteration.allowed:
             yield PatchPiece(action, iteration.allowed, _level(iteration.allowed, ActionType.MODIFY, iteration))
@@ -209,9 +221,9 @@ def _pieces_of_all(action: PlannedAction, iteration: Iteration) -> Iterator[Patc
 
 
 def _in_one_step(files: tuple[str, ...], action: PlannedAction, iteration: Iteration) -> PatchPiece | None:
-    """Put tests and the files that may be at fault into one step, if it may touch all: the tests judge it at once.
+    """Return one patch of tests and the sources that may be at fault; None if one step may not change so many files.
 
-    Other existing sources that the goal allows are added if they are few and raise no risk.
+    So the tests judge the patch directly. Other allowed sources are added if the step may change them at the same risk.
     """
     level, left_out = _level(files, action.action_type, iteration), {*files, *iteration.state.absent}
     others = tuple(path for path in files_of(iteration.allowed, Role.SOURCE) if path not in left_out)
@@ -294,7 +306,7 @@ def _step(
 
 
 def _criteria(iteration: Iteration, tools: Sequence[VerifyTool]) -> Iterator[str]:
-    """Yield the criteria of the iteration; of those that a tool judges only the ones that `tools` judge."""
+    """Yield the criteria for a step; a criterion that a tool judges only counts if `tools` include this tool."""
     catalogue = iteration.project.catalogue
     tests = any(catalogue.contracts[tool.tool].category is ToolCategory.TEST for tool in tools)
     for line in iteration.plan.acceptance_criteria:

@@ -113,8 +113,8 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the gap with its evidence, the criteria and, for an exploration, the files that may change.
 
-    All words come from the document, which is sanitized. A spec's intent has capacity for a sentence; a person's
-    request and a tool's output may be pages.
+    All words come from the sanitized document. The intent of a step spec has space for one sentence only, and evidence
+    may be pages long.
     """
     document = live.document
     if document is None:
@@ -128,14 +128,20 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
-    """Refuse an answer without a file that may change; a look for the cause may list others."""
+    """Return a sentence if an exploring step names no file that may change; None if the answer counts.
+
+    A step that looks for a cause may also list other files.
+    """
     if facts.get("step_id") != EXPLORE_ID or _found(live, output) or (state_of(live).tried and listed_in(output)):
         return None
     return NOTHING_NAMED
 
 
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
-    """Patch the files that were found; a step that names none, or is skipped, leaves all allowed files."""
+    """Expand the plan by patches of the files that an exploring step or a failed check found.
+
+    If an exploration is skipped or names no file, a patch may change all allowed files.
+    """
     if end.step_id != EXPLORE_ID:
         return note_failure(live, end) or _within_limits(live, repair_findings(live, end, catalogue))
     if end.state not in {"DONE", "SKIPPED"} or live.document is None:
@@ -182,12 +188,12 @@ def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
 
 
 def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
-    """Look for the cause once; after that a failed iteration stays as it is, and its record informs the next one."""
+    """Expand the plan by one look for the cause of its failure; None after that, and the failed iteration ends."""
     return look_again(live, catalogue)
 
 
 def _overworked(shield: Shield, gaps: tuple[Gap, ...], known: Collection[str]) -> tuple[FieldError, ...]:
-    """Refuse globs with too many comparisons: with listed files, and with those that gaps may name."""
+    """Return an error if the globs of the goal need too many comparisons with files and gaps; empty if not."""
     if len(shield.protection.globs) * (len(shield.allowed) + len(gaps)) > MAX_GLOB_WORK:
         sentence = "There are too many globs for so many allowed_files and gaps; name folders instead."
         return (field_error("/gap_report/protected_paths", "too_many_globs", sentence),)
@@ -232,7 +238,7 @@ def _first_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
 
 
 def _with_gaps_tests(iteration: Iteration) -> Project:
-    """Set the project's failing tests to those of the gap; none if the gap has another subject."""
+    """Return the project with only the failing tests that the gap is about; without any if it is about others."""
     project, gap = iteration.project, iteration.plan.gap
     tests: tuple[str, ...] = ()
     if is_about_tests(iteration):
@@ -276,7 +282,7 @@ def _outside(named: Sequence[str], allowed: Sequence[str]) -> FieldError:
 
 
 def _shortcomings(goal: Goal, steps: tuple[PlannedStep, ...], before: int = 0) -> tuple[FieldError, ...]:
-    """Return the shortcomings in terms of the goal; the validator could only report steps.
+    """Return an error that names a field of the goal if steps are too many or lack a verification; else nothing.
 
     `before` is the number of steps that the plan already has.
     """
@@ -291,7 +297,7 @@ def _shortcomings(goal: Goal, steps: tuple[PlannedStep, ...], before: int = 0) -
 
 
 def _within_limits(live: LivePlan, found: Expansion | None) -> Expansion | None:
-    """Return why steps cannot be added, in terms of the goal; else the expansion."""
+    """Return the expansion, or one that halts the plan if the goal's limits do not permit its steps."""
     errors = _shortcomings(live.goal, found.steps, before=live.steps) if found else ()
     return _unfit(live, errors[0].code, errors[0].message) if errors else found
 

@@ -1,7 +1,7 @@
-"""The sources that may be at fault if tests fail.
+"""Finds the sources that may be at fault if tests fail.
 
-A traceback names the test and the place where it ended, which may not be the cause. Files that the tests are named
-after, and files that they import, are suspects as well.
+A traceback names the test and the place where it ended, which may not be the cause. So the sources that the tests are
+named after, and the sources that they import, are suspects, too.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _QUOTED = re.compile(r"(?:\bfrom|\bimport|\brequire\()[ \t]*['\"]([\w./@-]{1,200
 def with_suspects(
     files: Sequence[str], texts: Mapping[str, str], evidence: str, places: Places, room: int
 ) -> tuple[str, ...]:
-    """Append the sources that may be at fault to the files in the `evidence` of failing tests: `room` files in all.
+    """Return the files in the `evidence` of failing tests and the sources that may be at fault, `room` files at most.
 
-    `texts` has the files that the goal brings. Empty if any of many sources may be meant: then a step has to look. If
-    there are too many, half of the capacity is for the first tests, because a repair needs a source.
+    `texts` contains the files that the goal brings. The result is empty if many sources may be at fault: then a step
+    has to look. If there are too many files, at most half of `room` is for tests, because a repair needs a source.
     """
     every = _suspects(files, texts, evidence, places)
     if len(every) <= room:
@@ -46,7 +46,7 @@ def _suspects(files: Sequence[str], texts: Mapping[str, str], evidence: str, pla
 
 
 def imported(texts: Iterable[str], sources: Iterable[str]) -> tuple[str, ...]:
-    """Return the `sources` that `texts` import, by the ends of their paths."""
+    """Return the `sources` that `texts` import; an import matches the end of a path."""
     modules: set[str] = set()
     for text in texts:
         for package, names in _DOTTED.findall(text):
@@ -64,7 +64,7 @@ def imported(texts: Iterable[str], sources: Iterable[str]) -> tuple[str, ...]:
 
 
 def _names_of(path: str) -> Iterable[str]:
-    """Yield the names that import a source: the ends of its path, without its suffix."""
+    """Yield every module name that may import a source: the ends of its path without suffix."""
     parts = path.split("/")
     parts[-1] = stem_of(path)
     if parts[-1] in ("__init__", "index"):

@@ -1,6 +1,6 @@
-"""Counts the findings and failed tests in a tool's output: by their lines, or by a summary in the last line.
+"""Counts the findings or failed tests in a tool's output: line by line, or by the summary in its last line.
 
-Code that truncates an output to its first lines adds such a last line, so that the counts are those of all.
+Code that cuts an output to its first lines adds this summary, so the counts are those of the whole output.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _RULES = tuple(
 
 
 def sum_up_findings(free: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[str]], shown: int) -> str:
-    """Return the line after `shown` findings, with their rules by file.
+    """Return the summary line after `shown` findings: their number, the number of files, and the count of each rule.
 
-    Findings in `free` files are counted by rule, because these files may change; without any, all are.
+    `free` and `others` contain the rules of the findings by file. Only rules in `free` files, which may change, are
+    counted; if there are no such files, all are.
     """
     counted = [rule[:100] or "no rule" for rules in (free or others).values() for rule in rules]
     total, files = sum(map(len, (*free.values(), *others.values()))), len(free) + len(others)
@@ -46,14 +47,14 @@ def sum_up_findings(free: Mapping[str, Sequence[str]], others: Mapping[str, Sequ
 
 
 def sum_up_tests(total: int, shown: int) -> str:
-    """Return the line after `shown` of `total` failed tests."""
+    """Return the summary line after the names of `shown` out of `total` failed tests."""
     return f"{_of(shown, total)} failed {_many(total, 'test')}"
 
 
 def tell_tally(evidence: str, outside: Sequence[str] = ()) -> str:
-    """Return the size of `evidence` in a few words; empty if nothing can be counted.
+    """Return the number of findings or failed tests in `evidence` as a phrase; empty if nothing can be counted.
 
-    Findings in a file `outside` of the permitted ones do not count; failed tests always do.
+    Lines that name a file in `outside` do not count, unless the evidence is about failed tests.
     """
     tests = tuple(dict.fromkeys(_TEST.findall(evidence)))
     if outside and not tests:
@@ -70,7 +71,7 @@ def tell_tally(evidence: str, outside: Sequence[str] = ()) -> str:
 
 
 def shorten(evidence: str, size: int) -> str:
-    """Keep as many whole lines as fit, with their number in the last line."""
+    """Return the first whole lines of `evidence` within `size` characters, and a last line that counts them."""
     if len(evidence) <= size:
         return evidence
     evidence = evidence.rstrip()
@@ -89,7 +90,7 @@ def shorten(evidence: str, size: int) -> str:
 
 
 def first_lines(lines: Sequence[str], room: int) -> Iterator[str]:
-    """Yield the first of `lines` that fit into `room` characters, with their ends."""
+    """Yield the first of `lines` that fit into `room` characters; a line end counts as one character."""
     for line in lines:
         room -= len(line) + 1
         if room < 0:

@@ -1,7 +1,7 @@
-"""The verification of an iteration: its checks, the tool that reported, and tests.
+"""Chooses the verification of an iteration: its checks, the tool that reported the gap, and tests.
 
-If some tests fail for another gap, the tests that passed before judge. Otherwise no iteration could succeed before that
-other gap is closed.
+If some tests fail because of another gap, only the tests that passed before judge. Otherwise no iteration could succeed
+until that other gap is closed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RUN = re.compile(r"test_.*\.py|.*_test\.py|.*[.-](?:test|spec)\.[cm]?[jt]sx?") 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The tools that verify a step, in order, and the ids of the checks among them that are not the gap's subject."""
+    """The tools that verify a step; `added` are ids of the checks among them that the gap is not about."""
 
     tools: tuple[VerifyTool, ...] = ()
     added: tuple[str, ...] = ()
@@ -44,10 +44,10 @@ def verification(
     failed: bool,
     new: Collection[str] = (),
 ) -> Verification:
-    """Return the checks of the changes, the tool that reported the gap, and the tests.
+    """Return the verification of the whole change: checks of its files, the tool that reported the gap, and tests.
 
-    Files that are `new` are checked separately if the goal has a base, because only other files can have failed there.
-    A change of documentation alone gets a review instead, unless its gap failed before.
+    Checks run separately on `new` files if the goal has a base, because new files cannot have failed there. A change of
+    documentation alone gets no tools, so people review it, unless its gap `failed` before.
     """
     if files and only_documents(files) and not failed:
         return Verification()
@@ -72,10 +72,10 @@ def own_verification(
     whole: bool,
     tests: tuple[str, ...] = (),
 ) -> Verification:
-    """Return the checks of `files` alone, and the tool that reported the gap.
+    """Return the verification of one patch by its own files: the checks, and the tool that reported the gap.
 
-    With `whole` there is no other change for this gap. Then tools of the whole project judge, too, and `tests`, else
-    the tests among `files`.
+    With `whole` the patch is the only one for this gap. Then checks of the whole project judge it, too, and `tests`,
+    else the tests among `files`.
     """
     if only_documents(files) and not failed:
         return Verification()
@@ -93,7 +93,7 @@ def own_verification(
 
 
 def check_of_all(gap: PlannedGap, project: Project, checks: Checks) -> Verification:
-    """Return the tools that check everything: the checks, and the tests unless the gap only names checks."""
+    """Return all checks of the project, and its tests; without the tests if the gap only names checks."""
     commands = (command_of(project.catalogue, name) for name in checks.names)
     checked = tuple(tool for command in commands if command for tool in _at_all(project, command))
     tests = project.tests if evidence.runs_tests(gap.description) or not checked or not checks.asked else ()
@@ -111,10 +111,9 @@ def _put_together(
     checked: Iterable[VerifyTool],
     needed: Iterable[VerifyTool],
 ) -> Verification:
-    """Remove repeated tools, and mark the checks whose findings are neither the goal's nor the gap's subject.
+    """Return each tool once, and mark the checks that neither the goal nor the gap is about as `added`.
 
-    Failures of these from before the plan do not count, whether the goal names them or its manifests configure them.
-    They run in their strict mode, if they have one. The others run as the project configures them.
+    For `added` checks, failures from before the plan do not count, and they run in their strict mode, if they have one.
     """
     all_of_it = once(tools)
     there = {tool.key for tool in all_of_it}
@@ -131,7 +130,7 @@ def _put_together(
 def make_strict(
     tools: Iterable[VerifyTool], added: Collection[str], gap: PlannedGap, catalogue: Catalogue
 ) -> tuple[VerifyTool, ...]:
-    """Let those of `tools` that have a strict mode run in it if they are `added`, or if the gap's words ask for it."""
+    """Return the tools; a tool with a strict mode uses it if it is `added`, or if the gap's words ask for it."""
     is_asked = STRICT in gap.description.casefold().split()
     return tuple(
         tool.model_copy(update={"strict": is_asked or tool.tool in added})
@@ -142,13 +141,13 @@ def make_strict(
 
 
 def _aim_whole(project: Project, command: Command, *parts: Sequence[str]) -> tuple[VerifyTool, ...]:
-    """Aim a command at the changed files, one group after the other; at everything if it is for none of them."""
+    """Return the commands that check each group of changed files; if the check is for none of these, it checks all."""
     aimed = tuple(tool for files in parts for tool in aim(project, command, files, whole=True))
     return aimed or aim_at_all(project, command)
 
 
 def reporter_of(gap: PlannedGap, project: Project, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-    """Aim the tool that reported `gap` at changed files of its kind; empty for tests and unknown tools."""
+    """Return the tool that reported `gap`, aimed at the files that it can check; empty for tests and unknown tools."""
     command = _reporter(gap, project)
     return _aim_whole(project, command, files) if command else ()
 
@@ -160,7 +159,7 @@ def _reporter(gap: PlannedGap, project: Project) -> Command | None:
 
 
 def judges_of(chosen: Gap, gaps: Iterable[Gap], goal: Goal, places: Places) -> tuple[str, ...] | None:
-    """Return the files of tests that passed before; None if all tests judge."""
+    """Return the test files that passed before, if another gap is about failing tests; None if all tests judge."""
     failing = [gap for gap in gaps if is_of_tests(gap) and key(gap) != key(chosen)]
     if is_of_tests(chosen) or not failing:
         return None
@@ -173,5 +172,5 @@ def judges_of(chosen: Gap, gaps: Iterable[Gap], goal: Goal, places: Places) -> t
 
 
 def aim_tests(project: Project, judges: Sequence[str] | None) -> Project:
-    """Aim the project's tests at those that judge; if that is impossible, only the checks of the language remain."""
+    """Return the project with tests that run only the files in `judges`; without tests if that is not possible."""
     return project if judges is None or not project.tests or project.language is None else project.judged_by(judges)

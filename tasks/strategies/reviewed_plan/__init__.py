@@ -1,15 +1,15 @@
-"""Reviewed plans: roles plan and execute them, with gates in between.
+"""Reviewed plans: roles plan and execute the work, and a gate follows each part of it.
 
-`workflow` is the table of all rows, eleven of planning and nine of execution. `rows` has the kinds of rows, and `steps`
-the work of each role. The architect, the developer and the technical writer answer with `operations`, the only way to
-change plan.json; `integrity` has its invariants. A reviewer decides item by item, and `gate` adds up the items. The
-work goes on, or back with the failed items, or after too many rounds a person makes a `decision`. The last gate of
-planning freezes plan.json, and `markdown` writes it for people.
+`workflow` is the table of all rows: eleven of planning and nine of execution. `rows` contains the kinds of rows, and
+`steps` the work of each role. The architect, the developer and the technical writer answer with `operations`, the only
+way to change plan.json; `integrity` checks its invariants. A reviewer decides each item, and `gate` counts the items.
+Then the work goes on, or goes back with the failed items. After too many rounds a person makes a `decision`. The last
+gate of planning freezes plan.json, and `markdown` writes it for people.
 
-Then the plan is executed. `milestones` puts it into waves, `implementation` makes their patches, and `document` stores
-and reports the outcome of each milestone. `material` gives each step the documents that its row reads, and `prompt`
-asks for the work in words. `words` cleans text from outside for both. `state` has the turn, the value that every row
-works on.
+Then the plan is executed. `milestones` puts milestones into waves, `implementation` makes their patches, and `document`
+stores and reports the outcome of each milestone. `material` gives each step the documents that its row reads, and
+`prompt` asks for the work in words. `words` cleans text from outside for both. `state` contains the turn, the value
+that every row works on.
 
 Every answer of a role is judged before it counts (`refusal`), and applied as a whole when its step ends (`advance`). A
 review with findings is no failure: it sends the work back as new steps, until a person has to decide.

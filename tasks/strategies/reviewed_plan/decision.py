@@ -25,7 +25,7 @@ MAX_TOLD = 20  # items
 
 
 def ask(turn: Turn, phase: QrPhase, items: Sequence[QrItem]) -> Turn:
-    """Ask a person about a gate."""
+    """Return the turn with a question to a person: how to go on at a gate that `items` block."""
     lines = [f"{item.id} ({item.severity}) {item.check}: {item.finding or 'undecided'}" for item in items[:MAX_TOLD]]
     shown = tuple(fit(line, 500) for line in lines)
     goes_on = turn.loop(phase).continued < MAX_CONTINUED
@@ -42,7 +42,7 @@ _FORM = 'Answer: {"decision": "continue" or "accept" or "stop", "reason": "..."}
 
 
 def ask_about_work(turn: Turn) -> Turn:
-    """Ask a person about steps of the open row that failed for good, after all of its steps have ended."""
+    """Return the turn with a question to a person about steps of the current row that failed for good."""
     undone = [end for end in turn.state.ended if end.state != StepState.DONE]
     lines = [f"{end.step_id} {end.state}{f': {end.why}' if end.why else ''}" for end in undone[:MAX_TOLD]]
     shown = tuple(fit(line, 500) for line in lines)
@@ -54,9 +54,9 @@ def ask_about_work(turn: Turn) -> Turn:
 
 
 def read_decision(value: Any, continued: int) -> PersonsDecision | str:
-    """Parse a person's decision: an object, or `accept: reason`; returns a sentence if it is not valid.
+    """Return a person's decision from an object or a text like `accept: reason`; a sentence if it is not valid.
 
-    A person has `continued` this work so often before.
+    `continued` is how often people have sent this work back so far.
     """
     if isinstance(value, str):
         word, _, reason = value.strip().partition(":")
@@ -73,7 +73,7 @@ def read_decision(value: Any, continued: int) -> PersonsDecision | str:
 
 
 def continue_loop(turn: Turn, phase: QrPhase) -> Turn:
-    """Allow a gate the same number of iterations again, and reset the fail counts of its items."""
+    """Return the turn after giving a gate its full number of iterations again; all fail counts are 0."""
     loop, file = turn.loop(phase), turn.file(phase)
     limit = loop.iteration + turn.state.max_iterations - 1
     fresh = tuple(item.model_copy(update={"fail_count": 0}) for item in file.items)
@@ -82,7 +82,7 @@ def continue_loop(turn: Turn, phase: QrPhase) -> Turn:
 
 
 def overrule(turn: Turn, phase: QrPhase, reason: str) -> Turn:
-    """Let the gate pass: a person accepts the failed items with a reason."""
+    """Return the turn after a person let the gate pass and accepted its failed items with a reason."""
     file = turn.document.qr[phase]  # after the gate, at the iteration that was judged
     why = fit(reason, 1000)
     wrong = {item.id for item in file.items if item.status is not ItemStatus.PASS}

@@ -1,7 +1,7 @@
-"""The document of a reviewed plan: its beginning, its freezing, and its report.
+"""Makes the document of a reviewed plan, freezes its plan, and reports the results.
 
-plan.json begins empty or supplied, context.json without open entries. The report has the planned work, the outcome of
-each milestone, and the results of the gates.
+plan.json is empty at first, or the plan that the goal supplies; context.json has no empty entries. The report contains
+the planned work, the outcome of each milestone, and the results of the gates.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ WORST = (StepState.FAILED.value, StepState.SKIPPED.value, StepState.DONE.value)
 
 
 def open_document(goal: Goal, given: ReviewedPlanInput, now: int) -> ReviewDocument:
-    """Begin a document with a supplied plan, or with an empty one.
+    """Return the first document of a reviewed plan, with the supplied plan or an empty one.
 
-    Unknown fields of a supplied plan are left out. Raises ValidationError if cleaning leaves a required text empty.
+    Unknown fields of a supplied plan are dropped. Raises ValidationError if cleaning leaves a required text empty.
     """
     plan = empty_plan(goal, now) if given.plan is None else fit_model(Plan, given.plan)
     return ReviewDocument(plan=plan, context=fill_context(goal, given.context))
@@ -70,7 +70,7 @@ def empty_plan(goal: Goal, now: int) -> Plan:
 
 
 def fill_context(goal: Goal, context: ReviewContext) -> ReviewContext:
-    """Fill in missing parts of context.json: the goal is the task, and every other empty list gets a sentinel."""
+    """Return context.json without empty lists: the goal is the task, and each other empty list gets a sentinel text."""
     given = fit_model(ReviewContext, context)
     empty: dict[str, tuple[str, ...]] = {
         name: (word,) for name, word in SENTINELS.items() if not any(map(str.strip, getattr(given, name)))
@@ -83,9 +83,9 @@ def fill_context(goal: Goal, context: ReviewContext) -> ReviewContext:
 
 
 def freeze(document: ReviewDocument, now: int) -> ReviewDocument:
-    """Freeze plan.json, with computed waves if it has none, and derive plan.md from it.
+    """Return the document with plan.json frozen and plan.md written; a frozen plan stays unchanged.
 
-    A frozen plan stays as it is.
+    If the plan has no waves, they are computed from the dependencies.
     """
     plan = document.plan
     if plan.frozen_at is None:
@@ -99,13 +99,13 @@ def freeze(document: ReviewDocument, now: int) -> ReviewDocument:
 
 
 def execution_errors(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
-    """Yield why a plan cannot be executed as it is; `pointer` is its place."""
+    """Yield an error for everything that keeps the plan from being executed; `pointer` is its place in the goal."""
     found = faults(plan, frozenset(allowed)), gaps(plan, QrPhase.PLAN_DESIGN), size_faults(plan)
     yield from _errors(chain(*found), pointer)
 
 
 def planning_errors(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
-    """Yield why a plan cannot be worked on: every change of it would be invalid."""
+    """Yield an error for each fault of a supplied plan that would make every change of it invalid."""
     yield from _errors(chain(faults(plan, frozenset(allowed) or None), size_faults(plan)), pointer)
 
 
@@ -116,7 +116,7 @@ def _errors(sentences: Iterable[str], pointer: str) -> Iterator[FieldError]:
 
 
 def begin_outcomes(document: ReviewDocument) -> ReviewDocument:
-    """Begin the outcomes: every milestone is to be done, or delegated."""
+    """Return the document with an outcome for each milestone: not run yet, or delegated to someone else."""
     outcomes = {
         each.id: MilestoneOutcome(outcome=DELEGATED, delegated_to=delegate_of(each))
         if is_external(each)
@@ -127,7 +127,7 @@ def begin_outcomes(document: ReviewDocument) -> ReviewDocument:
 
 
 def tally(turn: Turn) -> Turn:
-    """Record the ends of the steps of a part with their milestones."""
+    """Return the turn with the ends of its steps recorded in the outcomes of their milestones."""
     outcomes = dict(turn.document.outcomes)
     for end in turn.state.ended:
         name = milestone_of(end.step_id)
@@ -143,7 +143,7 @@ def tally(turn: Turn) -> Turn:
 
 
 def forget(turn: Turn) -> Turn:
-    """Reset the outcomes of the milestones whose steps are tried again."""
+    """Return the turn with outcomes reset for all milestones with a step that did not succeed and is tried again."""
     outcomes = dict(turn.document.outcomes)
     for end in turn.state.ended:
         name = milestone_of(end.step_id)
@@ -153,7 +153,7 @@ def forget(turn: Turn) -> Turn:
 
 
 def note_mended(turn: Turn, files: Collection[str]) -> Turn:
-    """Record with their milestones the files that a repair changed again."""
+    """Return the turn with these files recorded as repaired in the outcomes of their milestones."""
     outcomes = dict(turn.document.outcomes)
     for each in turn.plan.milestones:
         own, before = files_of(each), outcomes.get(each.id)
@@ -164,7 +164,10 @@ def note_mended(turn: Turn, files: Collection[str]) -> Turn:
 
 
 def reconcile(turn: Turn, answer: Reconciliation) -> Turn:
-    """Compare plan and outcome. Raises AnswerRefused if a milestone is left out."""
+    """Return the turn with the report of a completed plan, including the reviewer's comparison with the outcome.
+
+    Raises AnswerRefused if the comparison does not name each milestone once.
+    """
     said = {each.id: each for each in answer.milestones}
     known = {each.id for each in turn.plan.milestones}
     if said.keys() != known or len(said) != len(answer.milestones):

@@ -1,7 +1,7 @@
-"""A gate: the items of a review, and the verdict by them and by the reviewer's claim.
+"""A gate: the items of a review, and the verdict that follows from the items or the reviewer's claim.
 
-The first review makes the items, and every review decides them. A passed item may be checked again, because a fix can
-break it.
+The first review makes the items, and every review decides them. A later review may check a passed item again, because a
+fix can break it.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ MAX_FINDING = 2000
 
 
 def schedule_of(given: str | Sequence[SeverityRow]) -> Schedule:
-    """Return a schedule by its name, or from rows."""
+    """Return a severity schedule by its name, or made from the rows that a goal brings."""
     if isinstance(given, str):
         return SCHEDULES[given]
     return tuple((row.from_iteration, row.blocks) for row in given)
 
 
 def schedule_faults(schedule: Schedule) -> Iterator[str]:
-    """Yield why these rows are no schedule: its start, its order, and MUST in every row."""
+    """Yield each fault of a severity schedule: it has to begin at iteration 1, go up, and block MUST in every row."""
     starts = [start for start, _ in schedule]
     if not starts or starts[0] != 1 or sorted(set(starts)) != starts:
         yield "A severity schedule begins at iteration 1 and goes up."
@@ -72,7 +72,7 @@ def severities_at(schedule: Schedule, iteration: int) -> tuple[Severity, ...]:
 
 
 def move(loop: Loop, passed: bool) -> Loop:
-    """Move a loop by the verdict of its gate; a FAIL begins the next iteration. Raises IllegalTransition."""
+    """Return the loop after the verdict of its gate; a FAIL begins the next iteration. Raises IllegalTransition."""
     state = MOVES.get((loop.state, passed))
     if state is None:
         raise IllegalTransition(f"The loop is {loop.state} and does not move any more.")
@@ -91,7 +91,7 @@ def open_musts(file: QrFile) -> tuple[QrItem, ...]:
 
 
 def uncount(file: QrFile) -> QrFile:
-    """Undo the last count of fails, because its review is repeated."""
+    """Return the file with the fail counts before the last review, because this review is repeated."""
     items = (
         item.model_copy(update={"fail_count": max(item.fail_count - (item.status is ItemStatus.FAIL), 0)})
         for item in file.items
@@ -110,20 +110,21 @@ def accept(file: QrFile, ids: Collection[str], reason: str) -> QrFile:
 
 
 def converge(file: QrFile, severities: Collection[Severity], cap: int | None) -> QrFile:
-    """Accept items below MUST that have failed as often as the cap allows."""
+    """Return the file after accepting the blocking items below MUST that failed as often as `cap` allows."""
     worn = {item.id for item in capped_items(file, severities, cap) if item.severity is not MUST}
     return accept(file, worn, f"Failed {cap} times and is no MUST.") if worn else file
 
 
 def capped_items(file: QrFile, severities: Collection[Severity], cap: int | None) -> tuple[QrItem, ...]:
-    """Return the blocking items that have failed as often as the cap, if there is one, allows."""
+    """Return the blocking items that failed as often as `cap` allows; empty without a cap."""
     return tuple(item for item in blocking_items(file, severities) if cap is not None and item.fail_count >= cap)
 
 
 def judge(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) -> GateRecord:
-    """Return the record of a gate: by the reviewer's claim, PASS or FAIL, or without one by the items.
+    """Return the record of a gate; `claimed` is the reviewer's verdict, PASS, FAIL or none.
 
-    A FAIL passes if no item of it blocks at this iteration. A PASS with open MUST findings is `unverified`.
+    The gate passes if the reviewer claims PASS, or if no item blocks at this iteration. A PASS with open MUST findings
+    is `unverified`.
     """
     shut = blocking_items(file, severities)
     by_items = GateVerdict.FAIL if shut or not file.items else GateVerdict.PASS
@@ -150,7 +151,10 @@ def judge(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) -
 
 
 def take_review(file: QrFile, review: Review, severities: Collection[Severity]) -> QrFile:
-    """Decide the items as in a review. Raises AnswerRefused if it leaves one open or gives no reason."""
+    """Return the file with its items decided by a review.
+
+    Raises AnswerRefused if the review leaves out an item or a reason, or has too many items.
+    """
     known = {item.id: item for item in file.items}
     if wrong := sum_up(_faults(file, review, severities)):
         raise AnswerRefused(wrong)
@@ -178,7 +182,7 @@ def _faults(file: QrFile, review: Review, severities: Collection[Severity]) -> I
 
 
 def _decide(item: QrItem | None, said: ReviewedItem) -> QrItem:
-    """Decide an item; its check and its severity stay."""
+    """Return an item with the status and finding of a review; its check and severity never change."""
     failed = said.status is ItemStatus.FAIL
     base = item or QrItem(
         id=said.id,

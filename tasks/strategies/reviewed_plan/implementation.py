@@ -1,7 +1,7 @@
-"""The steps that execute a plan: its code, wave by wave, then documents.
+"""Makes the steps that execute a plan: code, wave by wave, then documents.
 
-They are within the allowlist and split by risk. Milestones of a wave run at the same time; if two of them share a file,
-the later number waits for the earlier.
+All files are within the allowlist, and the steps are split by risk. Milestones of a wave run at the same time. If two
+of them share a file, the milestone with the later number waits for the earlier one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SCOPE = re.compile(r"(?:file:)?(?P<path>.+?)(?::[L\d][\dL,:-]*)?")
 
 @dataclass(frozen=True)
 class WorkRound:
-    """A round of work: its project and plan, and the failed items before it."""
+    """One round of work before a review: its project and plan, and the items that failed in the last review."""
 
     brief: Brief
     project: Project
@@ -42,19 +42,19 @@ class WorkRound:
 
     @cached_property
     def touched(self) -> frozenset[str] | None:
-        """The files of failed items; None if one is about everything."""
+        """The files that the failed items are about; None if an item is about everything or there is none."""
         paths = [path_of(item) for item in self.failed]
         known = {path for milestone in self.plan.milestones for path in files_of(milestone)}
         return None if not paths or not known.issuperset(paths) else frozenset(paths)
 
     def concerns(self, files: Iterable[str]) -> bool:
-        """Return whether this round is about any of `files`."""
+        """Return whether this round has to work on any of `files`; the first round works on all."""
         return self.iteration == 1 or self.touched is None or not self.touched.isdisjoint(files)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkPiece:
-    """The files of one step and their risk."""
+    """The files of one step, their risk level, and its phase if the level has two."""
 
     files: tuple[str, ...]
     level: RiskLevel = RiskLevel.LOW
@@ -63,13 +63,13 @@ class WorkPiece:
 
 
 def path_of(item: QrItem) -> str:
-    """Return the path in an item's scope, `file:path:lines`; `*` if it is about everything."""
+    """Return the path in an item's scope, `file:path:lines`; `*` if the item is about everything."""
     found = _SCOPE.fullmatch(item.scope.strip())
     return found["path"] if found else "*"
 
 
 def wave_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | None:
-    """Return the steps of a wave, its test last; None after the last wave."""
+    """Return the steps of the wave `number`, from 0, with its test last; None after the last wave."""
     waves = waves_of(work.plan)
     if number >= len(waves):
         return None
@@ -118,10 +118,10 @@ def split_files(files: Sequence[str], least: RiskLevel) -> tuple[WorkPiece, ...]
 
 
 def checks_of(project: Project, piece: WorkPiece) -> tuple[VerifyTool, ...]:
-    """Return the verification of a part: tools that check its files, none for documents.
+    """Return the tools that verify one part of a milestone by its own files; none for documents.
 
-    The test of its wave runs all tests. If the part's risk does not allow its checks, the tests verify it; `draft` has
-    checked that it allows these.
+    If its risk does not allow these tools, all tests verify the part; `draft` makes sure that the risk allows the
+    tests. The test of the wave runs all tests, too.
     """
     if only_documents(piece.files):
         return ()
@@ -131,7 +131,7 @@ def checks_of(project: Project, piece: WorkPiece) -> tuple[VerifyTool, ...]:
 
 
 def level_for(tools: Sequence[VerifyTool], catalogue: Catalogue) -> RiskLevel:
-    """Return the lowest level of a step that runs these tools."""
+    """Return the lowest risk level of a step that may run all these tools."""
     return max(
         (catalogue.contracts[tool.tool].min_risk for tool in tools), key=tuple(RISK).index, default=RiskLevel.LOW
     )
@@ -170,10 +170,10 @@ def _milestone_steps(
 def steps_again(
     wave: Sequence[PlannedStep], ended: Sequence[StepEnd], tries: int, hint: str, most: int
 ) -> tuple[PlannedStep, ...]:
-    """Return the failed steps of a wave again, with new ids.
+    """Return new attempts at the failed steps of a wave, with new ids.
 
-    Running a failed test again changes nothing. If only the test failed, the last `most` steps of the wave are made
-    again. Their controllers get the failures, and change the files at fault.
+    Running only a failed test again changes nothing. So if only the test failed, the last `most` steps of the wave come
+    again. Their controllers get the failure and may change the files at fault.
     """
     undone = {AGAIN.sub("", end.step_id) for end in ended if end.state != StepState.DONE}
     steps = [step for step in wave if step.step_id in undone]
@@ -197,13 +197,16 @@ def steps_again(
 
 
 def round_of(turn: Turn, brief: Brief, phase: QrPhase) -> WorkRound:
-    """Return the round of work before the next review of `phase`."""
+    """Return the work before the next review of `phase`, with the items that failed in the last review."""
     failed = failed_items(turn.document.qr.get(phase))
     return WorkRound(brief, project_in(turn), turn.plan, turn.loop(phase).iteration, failed)
 
 
 def document_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | None:
-    """Return the steps that document the outcome; later rounds also have the failed items."""
+    """Return the steps that document the work, in its first wave; None for later waves.
+
+    After the first round they also change the files of failed items.
+    """
     if number:
         return None
     own = {path for each in work.plan.milestones if not is_external(each) for path in files_of(each)}

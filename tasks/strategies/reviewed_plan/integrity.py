@@ -1,6 +1,6 @@
-"""The invariants of plan.json: references, complete phases, well-formed diffs.
+"""Checks the invariants of plan.json: references, complete phases, well-formed diffs.
 
-The places of hunks are not judged, because a plan is made before the code has changed.
+Line numbers in diffs are not checked, because a plan is made before the code has changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOWHERE = "/dev/null"
 
 
 def faults(plan: Plan, allowed: Collection[str] | None) -> Iterator[str]:
-    """Yield all faults, each after its kind; without an allowlist any clean path is valid."""
+    """Yield all faults of a plan, each with its kind in front; if `allowed` is None, every clean path is valid."""
     yield from _repeated_ids(plan)
     yield from _decision_refs(plan)
     yield from wave_faults(plan)
@@ -38,10 +38,10 @@ def faults(plan: Plan, allowed: Collection[str] | None) -> Iterator[str]:
 
 
 def size_faults(plan: Plan) -> Iterator[str]:
-    """Yield a fault if a plan is too large for a goal that executes it.
+    """Yield a fault if plan.json is too large for a goal that brings this plan for execution.
 
-    Such a goal repeats the files of the plan. The data that freezing writes does not count, so freezing never makes a
-    plan too large.
+    Such a goal repeats the files of the plan, so their list counts. Data that freezing adds does not count, so freezing
+    never makes a plan too large.
     """
     order = plan.milestone_dependencies.model_copy(update={"waves": (), "version": 1})
     written = plan.model_copy(update={"frozen_at": None, "milestone_dependencies": order})
@@ -109,7 +109,7 @@ def _files(milestone: Milestone, allowed: Collection[str] | None) -> Iterator[st
 
 
 def gaps(plan: Plan, phase: QrPhase) -> Iterator[str]:
-    """Yield the omissions in the work of `phase`, which only its own role can add."""
+    """Yield the parts of the plan that are missing after the work of `phase`."""
     return CHECKS[phase](plan)
 
 

@@ -22,7 +22,7 @@ Read = Callable[["OpenStep"], Any]
 
 @dataclass(frozen=True, slots=True)
 class OpenStep:
-    """An open step, with the data for its readers."""
+    """A step that a role works on now, with the state and document that its material comes from."""
 
     state: ReviewState
     document: ReviewDocument
@@ -31,7 +31,10 @@ class OpenStep:
 
 
 def material_of(brief: Brief, step: OpenStep, project: Callable[[], Project]) -> dict[str, Any]:
-    """Return the documents that a step's row reads; a step that designs also gets facts of the goal's `project`."""
+    """Return the input of a step: the documents that its row reads, its checklist, and the entities that it may write.
+
+    A step that designs also gets the files and tests of the goal's `project`.
+    """
     material: dict[str, Any] = {"role": brief.role.value if brief.role else None, "checklist": list(brief.checklist)}
     material |= {name: READERS[name](step) for name in brief.reads}
     if step.state.mended and OUTCOMES in brief.reads:
@@ -45,7 +48,7 @@ def material_of(brief: Brief, step: OpenStep, project: Callable[[], Project]) ->
 
 
 def _fields(name: str) -> dict[str, Any]:
-    """Return the operations and fields of an entity, for operations on it."""
+    """Return which operations on an entity are possible, with its required and optional fields."""
     kind = ENTITIES[name]
     verbs = ["set"] if kind.prefix is None else ["add", "set", "remove"]
     optional = [each for each in kind.fields if each not in kind.required]

@@ -15,7 +15,7 @@ from tasks.rules.validation import cycles, name_cycle
 
 
 class RoleName(StrEnum):
-    """A role and the queue of its controllers."""
+    """The roles of a reviewed plan; each name is also the queue of the role's controllers."""
 
     ARCHITECT = "architect"
     DEVELOPER = "developer"
@@ -32,7 +32,7 @@ def delegate_of(milestone: MilestoneFacts) -> str | None:
 
 
 def is_external(milestone: MilestoneFacts) -> bool:
-    """Return whether a milestone is done elsewhere, so that it has no steps here."""
+    """Return whether a milestone is delegated to someone else, so that it has no steps in this plan."""
     name = delegate_of(milestone)
     return name is not None and name not in WORKERS
 
@@ -45,7 +45,7 @@ def worker_of(milestone: MilestoneFacts) -> RoleName:
 
 
 def waves_of(plan: Plan) -> tuple[tuple[Milestone, ...], ...]:
-    """Return the waves of a plan without wave faults, milestones by their number."""
+    """Return the milestones of each wave, ordered by number; the plan must have no wave faults."""
     known = {each.id: each for each in plan.milestones}
     waves = [wave.milestones for wave in plan.milestone_dependencies.waves] or _waves_by_depth(plan)
     return tuple(tuple(sorted((known[name] for name in wave), key=lambda each: each.number)) for wave in waves)
@@ -79,7 +79,7 @@ def _wave_list_faults(plan: Plan, graph: Mapping[str, tuple[str, ...]]) -> Itera
 
 
 def _waves_by_depth(plan: Plan) -> list[tuple[str, ...]]:
-    """Put every milestone one wave after its last dependency."""
+    """Return the milestone ids of each wave; a milestone is in the wave after its last dependency."""
     depth: dict[str, int] = {}
     left = {each.id: each.depends_on for each in plan.milestones}
     waves: list[tuple[str, ...]] = []
@@ -99,6 +99,6 @@ def files_of(milestone: Milestone) -> tuple[str, ...]:
 
 
 def milestone_of(step_id: str) -> str | None:
-    """Return the milestone's id in the id of one of its steps."""
+    """Return the id of the milestone that a step belongs to; None if the step belongs to none."""
     found = re.match(r"impl-(m-\d+)(?:-|$)", step_id)
     return found[1].upper() if found else None

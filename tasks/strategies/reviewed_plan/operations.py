@@ -1,8 +1,8 @@
-"""Typed operations on the entities of plan.json, the only way to change it.
+"""Applies operations to the entities of plan.json; nothing else changes it.
 
 All operations of an answer are applied, or none. An operation is refused if the plan is frozen. It is refused if its
-writer may not write that entity (foreign), or if it was made for another version (stale). It is also refused if it
-leaves a reference without a target (dangling).
+writer may not write the entity (foreign), or if it names another version of the entity (stale). It is also refused if
+it leaves a reference without a target (dangling).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ JsonObject = dict[str, Any]
 
 
 def places(plan: JsonObject, kind: EntityType) -> Iterator[tuple[str | None, Any]]:
-    """Yield every place of an entity in an encoded plan, with its milestone."""
+    """Yield each place in plan.json where such entities are, with the id of its milestone or None."""
     if kind.owned:
         yield from ((milestone["id"], reduce(getitem, kind.place, milestone)) for milestone in plan["milestones"])
     else:
@@ -44,7 +44,7 @@ class AnswerRefused(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The author, the time, and the permitted files of operations."""
+    """The entities that an author may write, the time of the operations, and the files that they may name."""
 
     writes: Collection[str]
     now: int  # ms
@@ -52,7 +52,7 @@ class Writer:
 
 
 def apply(plan: Plan, operations: Sequence[Operation], writer: Writer) -> Plan:
-    """Apply all operations, in order. Raises AnswerRefused if one is not possible. Pure."""
+    """Return the plan after all operations, in order. Raises AnswerRefused if one of them is not possible. Pure."""
     if plan.frozen_at is not None:
         raise AnswerRefused(f"frozen: plan.json was frozen at {plan.frozen_at} and is not written any more")
     body = plan.model_dump(mode="json")
@@ -72,7 +72,7 @@ def apply(plan: Plan, operations: Sequence[Operation], writer: Writer) -> Plan:
 
 
 def _allowed(plan: Plan, found: Sequence[str], writer: Writer) -> str:
-    """Return the files, or existing ids, that an answer with these faults could have named."""
+    """Return the files or the existing ids that an answer with these faults may name; empty for other faults."""
     kinds = {fault.partition(":")[0] for fault in found}
     if "outside_allowlist" in kinds and writer.allowed:
         return f"files {', '.join(sorted(writer.allowed))}"
@@ -143,7 +143,10 @@ VERBS: Mapping[str, Callable[[JsonObject, EntityType, Operation, Writer], None]]
 
 
 def _find(body: JsonObject, kind: EntityType, operation: Operation) -> tuple[JsonObject, list[JsonObject]]:
-    """Return the target of an operation, with its list; its version must be the one that was read."""
+    """Return the entity that an operation names, and the list that contains it.
+
+    Raises AnswerRefused if there is no such entity, or if the operation names another version of it.
+    """
     found = list(places(body, kind))
     for owner, place in found:
         for record in _records(kind, place):
@@ -163,12 +166,12 @@ def _find(body: JsonObject, kind: EntityType, operation: Operation) -> tuple[Jso
 
 
 def _records(kind: EntityType, place: Any) -> list[JsonObject]:
-    """Return the records in a place of an entity."""
+    """Return the entities in one place: a list, or the only one."""
     return [place] if kind.prefix is None else place
 
 
 def _valid(kind: EntityType, value: JsonObject) -> JsonObject:
-    """Validate a whole entity, with cleaned words; other fields are a fault."""
+    """Return the entity with sanitized words. Raises AnswerRefused if it is not valid or has unknown fields."""
     try:
         entity = kind.model.model_validate(value, extra="forbid").model_dump(mode="json")
         return kind.model.model_validate(clean_words(entity)).model_dump(mode="json")

@@ -1,7 +1,7 @@
-"""The prompt of a role: all material of its step, for an agent that reads nothing else.
+"""Writes the prompt of a role with all material of its step, for an agent that reads nothing else.
 
-Text from outside is below a heading of the planner, on lines that begin with the mark of data. Documents are there as
-JSON, one in each line.
+Text from outside is below a heading of the planner, on lines that begin with the mark of data. A document is one line
+of JSON.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TITLES = {
 def prompt_of(
     brief: Brief, goal: Goal, facts: Mapping[str, Any], material: Mapping[str, Any], memory: Sequence[str] = ()
 ) -> str:
-    """Return the prompt for a step of a row: `facts` are the step, `material` is its input.
+    """Return the prompt of a step; `facts` are the fields of the step, and `material` is its input.
 
     The architect also reads `memory`, the results of similar attempts.
     """
@@ -76,7 +76,7 @@ def _sections(brief: Brief, goal: Goal, facts: Mapping[str, Any], material: Mapp
 
 
 def _step(brief: Brief, facts: Mapping[str, Any], material: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the subject of the step, the files that it may change, and the verification of the work."""
+    """Yield the sections about the step itself: its subject, the files that it may change, and its verification."""
     patches = facts["mode"] == Mode.PATCH
     if patches:
         yield _listed("This step, and when it is done", "from the plan", (facts["intent"], facts["success_criteria"]))

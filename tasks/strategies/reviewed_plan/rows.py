@@ -1,7 +1,7 @@
-"""The kinds of rows in a workflow: each function makes the handlers of a row.
+"""The kinds of rows in the workflow; each function makes one row with its handlers.
 
-`enter` runs when the workflow comes to the row: it hands out steps and waits, or decides and names the next row.
-`leave` runs when the row's steps have ended. It raises AnswerRefused with the reason why their answer cannot be used.
+`enter` runs when the workflow reaches the row: it adds steps and waits, or decides and names the next row. `leave` runs
+when the row's steps have ended. It raises AnswerRefused with the reason if their answer cannot be used.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Change = Callable[[ReviewDocument, int], ReviewDocument]  # of the document, at 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRow:
-    """One row of the workflow: its fixed part, and its handlers."""
+    """One row of the workflow: its constant part, and the handlers that enter, leave and repeat it."""
 
     brief: Brief
     enter: Enter
@@ -64,7 +64,7 @@ class WorkflowRow:
 
 
 def planner_step(brief: Brief, change: Callable[[Turn], Turn] | None = None) -> WorkflowRow:
-    """Return a row that the planner decides by itself."""
+    """Return a row without steps: the planner applies `change` and goes on."""
 
     def enter(turn: Turn) -> Moved:
         done = (change(turn) if change else turn).with_state(row=brief.name)
@@ -98,7 +98,7 @@ def context_step(brief: Brief) -> WorkflowRow:
 
 
 def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> WorkflowRow:
-    """Return a row whose role writes plan.json by operations."""
+    """Return a row with a step whose role writes plan.json by operations."""
 
     def enter(turn: Turn) -> Moved:
         if turn.state.review_first and turn.loop(phase).iteration == 1 and not any(gaps(turn.plan, phase)):
@@ -141,9 +141,9 @@ def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = No
 def patch_dispatch_step(
     brief: Brief, phase: QrPhase, make: Callable[[WorkRound, int], tuple[PlannedStep, ...] | None]
 ) -> WorkflowRow:
-    """Return a row whose roles change files, wave by wave.
+    """Return a row with steps that change files, wave by wave.
 
-    A wave is handed out in parts that fit into one commit.
+    A wave is added in parts, each small enough for one commit.
     """
 
     def enter(turn: Turn) -> Moved:
@@ -153,7 +153,7 @@ def patch_dispatch_step(
         return _next(tally(turn).with_state(part=turn.state.part + 1, tries=0))
 
     def _next(turn: Turn) -> Moved:
-        """Hand out the next part that has steps; the last wave ends the row."""
+        """Add the steps of the next part of a wave; after the last wave go to the next row."""
         work = round_of(turn, brief, phase)
         size = room_for(turn.goal, 0)
         while (wave := make(work, turn.state.wave)) is not None:
@@ -176,7 +176,7 @@ def patch_dispatch_step(
 
 
 def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
-    """Return a row whose reviewer decides the items of a phase."""
+    """Return a row with a step whose reviewer decides the items of a phase."""
 
     def enter(turn: Turn) -> Moved:
         file = turn.file(phase)
@@ -208,7 +208,7 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
         return replace(turn, review=word), brief.ahead
 
     def _ask_again(turn: Turn, items: Sequence[QrItem]) -> Turn:
-        """Ask the reviewer again, with the findings that contradict its PASS."""
+        """Return the turn with a second review, because open MUST findings contradict the reviewer's PASS."""
         file = gate.uncount(turn.file(phase))
         step = role_step(
             brief, StepType.REVIEW, f"{brief.name}{suffix(file.iteration)}-again", turn.goal, failed_items(file)
@@ -224,7 +224,7 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
 
 
 def qr_gate_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> WorkflowRow:
-    """Return a row that adds up the items: on, back, or to a person."""
+    """Return a row that judges the items of a phase: the workflow goes on, goes back, or asks a person."""
 
     def enter(turn: Turn) -> Moved:
         severities = gate.severities_at(turn.state.schedule, turn.file(phase).iteration)
@@ -242,7 +242,7 @@ def qr_gate_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> Wo
         return turn, brief.back
 
     def leave(turn: Turn, _: Any) -> Moved:
-        """Go on although the gate did not pass, because a person decided so."""
+        """Go to the next row, because a person let the gate pass."""
         return open_gate(turn, phase, then), brief.ahead
 
     return WorkflowRow(brief, enter, leave, phase)
@@ -267,7 +267,7 @@ def reconcile_step(brief: Brief) -> WorkflowRow:
 
 
 def open_gate(turn: Turn, phase: QrPhase, then: Change | None) -> Turn:
-    """Open a gate: its qr file is dropped, and its result stays in the history."""
+    """Return the turn after a gate has passed: its review is dropped, and its result stays in the history."""
     turn = turn.with_loop(phase, gate.move(turn.loop(phase), passed=True)).with_state(mended=())
     turn = turn.with_document(qr={name: file for name, file in turn.document.qr.items() if name is not phase})
     if then is None:

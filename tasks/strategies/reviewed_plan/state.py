@@ -1,4 +1,4 @@
-"""A turn of the workflow: its inputs, its state, and its results."""
+"""A turn of the workflow: the goal, state and document that a row reads, and the results that it adds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_RETRIES = 5  # if no limit of the goal is lower
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The workflow between two answers; a handler returns the next turn."""
+    """The workflow between two answers; a handler never changes a turn, and returns the next one."""
 
     goal: Goal
     allowed: tuple[str, ...]  # the goal's files, literal
@@ -43,11 +43,11 @@ class Turn:
         return self.document.plan
 
     def loop(self, phase: QrPhase) -> Loop:
-        """Return the loop of a gate; a new one if it has not begun."""
+        """Return the loop of a phase's gate, which counts its iterations; a new loop before the first review."""
         return self.state.loops.get(phase) or Loop(limit=self.state.max_iterations)
 
     def file(self, phase: QrPhase) -> QrFile:
-        """Return qr-{phase}.json at the iteration of its loop; an empty one before the first review."""
+        """Return the review items of a phase (qr-{phase}.json) at its present iteration; at first there are none."""
         found = self.document.qr.get(phase) or QrFile(phase=phase)
         return found.model_copy(update={"iteration": self.loop(phase).iteration})
 
@@ -64,11 +64,11 @@ class Turn:
         return self.with_state(loops={**self.state.loops, phase: loop})
 
     def with_file(self, file: QrFile) -> Turn:
-        """Return the turn with a qr file, which stays until its gate passes."""
+        """Return the turn with these review items, which the document contains until the gate passes."""
         return self.with_document(qr={**self.document.qr, file.phase: file})
 
     def with_record(self, record: GateRecord) -> Turn:
-        """Return the turn with a gate's record, which stays for good."""
+        """Return the turn with the result of a gate added to the history, which keeps it for good."""
         said = f"iteration {record.iteration}: {record.verdict}, {len(record.blocking)} blocking"
         said += ", unverified: the reviewer passed it with open MUST findings" if record.unverified else ""
         turn = self.with_document(gate_history=(*self.document.gate_history, record))
@@ -79,9 +79,9 @@ class Turn:
         return replace(self, phases=(*self.phases, Phase(name, status)))
 
     def hand_out(self, row: str, steps: tuple[PlannedStep, ...]) -> Turn:
-        """Hand out the steps of a row, and wait for all of them.
+        """Return the turn with the steps of a row added; the workflow waits until all of these have ended.
 
-        A step that changes or verifies fails for good before the failures in a row would halt the plan.
+        Patches and tests get fewer retries if their failures in a row would otherwise halt the plan.
         """
         most = max((limits_of(self.goal)["consecutive_failures"] or MAX_RETRIES) - 2, 0)
         steps = tuple(
@@ -95,7 +95,7 @@ class Turn:
         return replace(turn, steps=(*self.steps, *steps)).with_phase(row, count)
 
     def expansion(self, why: str, *, replaces: bool = False) -> Expansion:
-        """Return the results of the turn; with `replaces` its steps replace all that failed so far."""
+        """Return the results of the turn as an expansion; with `replaces` its steps replace all failed steps."""
         return Expansion(
             state=self.state.model_dump(mode="json"),
             document=self.document.model_dump(mode="json"),
@@ -127,7 +127,7 @@ def state_of(live: LivePlan) -> ReviewState:
 
 
 def turn_of(live: LivePlan, catalogue: Catalogue, state: ReviewState) -> Turn:
-    """Return the turn of a plan at its present state and document."""
+    """Return a turn with the present state and document of a plan."""
     document = ReviewDocument.model_validate(live.document)
     return Turn(live.goal, live.goal.allowed_files, catalogue, live.now, state, document)
 

@@ -1,4 +1,4 @@
-"""The steps of a reviewed plan: the work of roles, and the failed items before it."""
+"""Makes the steps of a reviewed plan from the work of their role and the failed items of the last review."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ORDER = list(Severity)
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The fixed part of a row: its role, its work, and the next rows."""
+    """The constant part of a row: its role, its work, and the next rows after a pass and after a fail."""
 
     number: int
     name: str
@@ -38,21 +38,21 @@ class Brief:
 
 
 def suffix(iteration: int, part: int = 1) -> str:
-    """Return a suffix that makes the id of a step unique among the rounds."""
+    """Return the end of a step's id that differs in each iteration and part; empty in the first."""
     return (f"-r{iteration}" if iteration > 1 else "") + (f"-p{part}" if part > 1 else "")
 
 
 def failed_items(file: QrFile | None) -> tuple[QrItem, ...]:
-    """Return the failed items of a review that were not accepted, gravest first."""
+    """Return the failed items of a review that no person accepted, gravest first."""
     items = [item for item in file.items if item.status is ItemStatus.FAIL and not item.accepted] if file else []
     return tuple(sorted(items, key=lambda item: _ORDER.index(item.severity)))
 
 
 def guidance_for(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[str]) -> str:
-    """Return the work, its constraints, the failed items and the checks.
+    """Return the guidance of a step: its work, constraints, failed items and checks.
 
-    Its end is truncated, where the step's material has the complete text anyway. Long constraints leave half of the
-    capacity to the failed items.
+    The end is cut if it is too long, since the step's material contains the complete text. Constraints get the space
+    that failed items leave, and at least half.
     """
     first = brief.fix if failed and brief.fix else brief.guidance
     wrong = " ".join(f"Failed: {item.id} {item.severity} {item.check}: {item.finding}" for item in failed)
@@ -63,7 +63,7 @@ def guidance_for(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[s
 
 
 def role_step(brief: Brief, kind: StepType, step_id: str, goal: Goal, failed: Sequence[QrItem] = ()) -> PlannedStep:
-    """Return a step whose controller reads and answers."""
+    """Return a step that changes no files: the controller of its role reads the material and answers."""
     mode = MODE_OF_TYPE[kind]
     return PlannedStep(
         step_id=step_id,
@@ -94,7 +94,7 @@ def patch_step(
     depends_on: tuple[str, ...] = (),
     phase: str | None = None,
 ) -> PlannedStep:
-    """Return a step that writes `files`; its risk is never below that of the files."""
+    """Return a step that changes `files`; its risk is at least the risk of these files."""
     risk = assess_declared(level, files)
     mode = MODE_OF_TYPE[StepType.PATCH]
     return PlannedStep(

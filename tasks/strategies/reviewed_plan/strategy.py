@@ -56,7 +56,7 @@ MAX_REFUSAL, MAX_ALLOWED = 480, 240  # characters: a suggestion has at most 500
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
-    """Answer a goal with the first step of its workflow, or with its errors. Pure."""
+    """Return the answer to a goal: a plan with the first step of its workflow, or a rejection with all errors. Pure."""
     given = goal.reviewed_plan or ReviewedPlanInput()
     allowed = expand_allowed(goal.allowed_files, goal.context.files, setting.forbidden)
     test, unknown = read_test_command(goal, catalogue.match)
@@ -76,7 +76,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the documents that a step of the open row reads, and its prompt. Pure."""
+    """Return the input of a step of the current row: its documents, and a prompt if an agent has to answer. Pure."""
     state = state_of(live)
     row = ROWS.get(state.row)
     if row is None or facts.get("step_id") not in state.open:
@@ -92,7 +92,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
-    """Return why an answer cannot be used, by a trial of its effects."""
+    """Return why an answer cannot be used, by applying it to a copy; None if it can be used."""
     state = state_of(live)
     row = ROWS.get(state.row)
     if row is None or facts.get("step_id") not in state.open:
@@ -109,7 +109,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
 
 
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
-    """Record the end of a step; after the last one of its row the workflow goes on."""
+    """Record the end of a step; after the last step of the current row, the workflow goes to the next row."""
     state = state_of(live)
     if end.facts.get("inserted_by"):
         return _note_mend(turn_of(live, catalogue, state), end)
@@ -160,7 +160,7 @@ def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
 
 
 def _answer_about_work(turn: Turn, value: Any) -> Expansion | str:
-    """Try failed steps again, go on without them, or stop, as a person decided."""
+    """Return the expansion that a person decided after steps failed: try these again, go on without them, or halt."""
     row, said = ROWS[turn.state.row], read_decision(value, turn.state.tries)
     if isinstance(said, str):
         return said
@@ -175,14 +175,14 @@ def _answer_about_work(turn: Turn, value: Any) -> Expansion | str:
 
 
 def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:  # noqa: ARG001 (the protocol's)
-    """Leave a plan whose step failed for good; its report already states this."""
+    """Return None: a plan whose step failed for good halts, and its report already states this."""
     return None
 
 
 def _read(turn: Turn, row: WorkflowRow, output: Any) -> Any:
-    """Return the JSON in an answer that is a text, and the plain form of one in the strict form.
+    """Return the JSON object in a role's answer, in plain form if it came in the strict form.
 
-    An answer without JSON is refused by its reader.
+    An answer without a JSON object is returned unchanged.
     """
     with suppress(ValueError):
         output = find_object(output, row.holds)
@@ -190,7 +190,7 @@ def _read(turn: Turn, row: WorkflowRow, output: Any) -> Any:
 
 
 def _tell(refused: AnswerRefused) -> str:
-    """Return why an answer was refused, and the names that it may use, within the size of a suggestion."""
+    """Return why an answer was refused, with the names that it may use, short enough for a suggestion."""
     if not refused.allowed:
         return str(refused)
     allowed = fit(refused.allowed, MAX_ALLOWED)
@@ -198,7 +198,7 @@ def _tell(refused: AnswerRefused) -> str:
 
 
 def _give_up(turn: Turn, row: WorkflowRow, end: End) -> Turn:
-    """Halt with the faults of a role's last answer; for work without a review a person is asked."""
+    """Halt the plan with the faults of the role's last answer; if it is a review of the execution, a person decides."""
     if not row.reads_answer:
         return turn
     if row.brief.name in PARTS[Workflow.EXECUTE] and row.phase is not None:
@@ -215,7 +215,7 @@ def _give_up(turn: Turn, row: WorkflowRow, end: End) -> Turn:
 
 
 def _errors(goal: Goal, given: ReviewedPlanInput, project: Project, *, testable: bool) -> Iterator[FieldError]:
-    """Yield the shortcomings of the goal for its part of the workflow."""
+    """Yield an error for everything that the goal lacks for its part of the workflow."""
     for fault in schedule_faults(schedule_of(given.severity_schedule)):
         yield field_error("/reviewed_plan/severity_schedule", "invalid_schedule", fault)
     if goal.steps is not None:
@@ -241,7 +241,7 @@ def _errors(goal: Goal, given: ReviewedPlanInput, project: Project, *, testable:
 
 
 def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...]) -> Iterator[FieldError]:
-    """Yield why the supplied plan cannot be executed, or not be worked on."""
+    """Yield why the supplied plan cannot be executed, or cannot be planned further."""
     pointer = "/reviewed_plan/plan"
     if given.workflow is Workflow.EXECUTE and not given.review_first:
         if given.plan is not None and plan.frozen_at is None:
@@ -256,7 +256,7 @@ def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...])
 
 
 def _cleaning_errors(error: ValidationError) -> Iterator[FieldError]:
-    """Yield an error for each text of a supplied plan that cleaning made invalid, mostly by leaving it empty."""
+    """Yield an error for each text of a supplied plan that sanitizing made invalid, mostly because it is now empty."""
     for each in error.errors():
         place = "/".join(fit(str(name), 100) for name in each["loc"])
         yield field_error(f"/reviewed_plan/plan/{place}", "invalid_plan", f"Once cleaned: {expected(each)}.")
@@ -281,7 +281,7 @@ def _why(end: End) -> str | None:
 
 
 def _note_mend(turn: Turn, end: End) -> Expansion | None:
-    """Record the files of the open wave that a repair changed: the next review has to cover them."""
+    """Record the files that a repair changed, since the next review has to cover them; None if it changed none."""
     allowed = end.facts["allowed_files"] if end.state == DONE else ()
     if not (changed := tuple(path for path in end.touched_files if path in allowed)):
         return None

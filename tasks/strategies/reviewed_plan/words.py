@@ -24,7 +24,7 @@ MAX_FAULTS = 5  # reported at once
 
 
 def clean_words(value: Any, name: str = "") -> Any:
-    """Sanitize every text and key of a valid document; code stays unchanged."""
+    """Return a copy of a valid document with all texts and keys sanitized; code stays unchanged."""
     if isinstance(value, str):
         # In a harmless drawing every character matters.
         drawn = name == DRAWING and not CONTROLS.search(value) and not sanitize(value, Treatment.FLAG).findings
@@ -36,7 +36,10 @@ def clean_words(value: Any, name: str = "") -> Any:
 
 
 def fit_model(model: type[M], value: M) -> M:
-    """Clean a document, each text truncated to its field. Raises ValidationError if cleaning leaves one invalid."""
+    """Return a sanitized copy of a document; texts that are then too long are cut to the limit of their field.
+
+    Raises ValidationError if a text is still not valid.
+    """
     known = model.model_validate(value.model_dump(mode="json"), extra="ignore")
     body = clean_words(known.model_dump(mode="json"))
     try:
@@ -51,7 +54,7 @@ def fit_model(model: type[M], value: M) -> M:
 
 
 def explain(error: ValidationError) -> str:
-    """Return the faults that a model found, without the values."""
+    """Return the faults in a validation error as one sentence, without the wrong values."""
     return sum_up(f"{'.'.join(map(str, each['loc']))[:100] or 'output'}: {expected(each)}" for each in error.errors())
 
 

@@ -42,7 +42,7 @@ OPERATIONS = "Answer operations on plan.json (add, set, remove), each with the v
 
 
 def _load(turn: Turn) -> Turn:
-    """Take the plan for its execution: whole, within the allowlist, and frozen."""
+    """Return the turn with a frozen plan that can be executed; halt if the plan is not complete or not allowed."""
     if wrong := tuple(execution_errors(turn.plan, turn.allowed, "/document/plan")):
         evidence = {"errors": [error.model_dump() for error in wrong[:MAX_FAULTS]]}
         return replace(turn, halt=("plan_unfit", sum_up(error.message for error in wrong), evidence))
@@ -224,7 +224,7 @@ PARTS: Mapping[Workflow, tuple[str, ...]] = MappingProxyType(
 
 
 def go(turn: Turn, name: str | None) -> Turn:
-    """Go from row to row until one waits, or the requested part is over."""
+    """Go from row to row, from `name` on, until a row waits for its steps or the requested part is over."""
     while name in PARTS[turn.state.workflow] and name is not None:
         turn, name = ROWS[name].enter(turn)
     return turn

@@ -1,4 +1,4 @@
-"""The document of a task: the origin of its plan, and the plan's assumptions."""
+"""Writes the document of a task: where its plan comes from, and the assumptions of the plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tasks.strategies.task.templates import Template
 
 
 def describe_template(project: Project, kind: GoalType, template: Template) -> dict[str, Any]:
-    """Describe a plan that was made by `template`."""
+    """Return the document of a plan that `template` made: its type, language, assumptions and constraints."""
     return {
         "type": kind.value,
         "task_kind": task_kind(kind),
@@ -23,10 +23,10 @@ def describe_template(project: Project, kind: GoalType, template: Template) -> d
 
 
 def describe_draft(found: ParsedDraft, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe a drafted plan: its summary, and changes that were made without a question."""
+    """Return the document of a drafted plan: `about` the drafter, the summary, and the changes made to the draft."""
     return {**about, "summary": found.summary, "notes": list(found.notes)}
 
 
 def describe_fallback(template: Mapping[str, Any] | None, why: str) -> dict[str, Any]:
-    """Describe the plan of a template that replaces an unusable draft."""
+    """Return the document of a template's plan that replaces an unusable draft, with the reason."""
     return {**(template or {}), "drafting": {"failed": why}}

@@ -1,7 +1,7 @@
 """Finds the type of a `task` goal by whole words and the structure of its sentence.
 
-Substrings would make a repair of "Add prefix support". So the sentence's leading verb decides, then signs of failure,
-then the goal's context.
+Parts of words do not count, since "Add prefix support" asks for no fix. The leading verb of the sentence decides first,
+then signs of failure, then the goal's context.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tasks.toolchain.files import Role, role_of
 
 
 class GoalType(StrEnum):
-    """The seven templates."""
+    """The seven types of `task` goals; each has a template."""
 
     REPAIR = "repair"
     FEATURE = "feature"
@@ -33,7 +33,7 @@ TASK_KINDS = {"fix_test": GoalType.REPAIR, "add_feature": GoalType.FEATURE} | {e
 
 
 def task_kind(kind: GoalType) -> str:
-    """Return the name of a type of task in the planner's first document, if it has one."""
+    """Return the name of this type in the planner's first document."""
     return next(name for name, each in TASK_KINDS.items() if each is kind)
 
 
@@ -83,7 +83,7 @@ _OBJECT_STARTS = _words("a an the this that these those our my all any why how f
 
 @dataclass(frozen=True, slots=True)
 class TypeRule:
-    """One row: all given conditions must be true; the first such row decides."""
+    """A row of the table of types: if all its conditions are true, a goal has this type; the first such row counts."""
 
     type: GoalType
     lead: frozenset[str] = frozenset()
@@ -92,7 +92,7 @@ class TypeRule:
     ending: frozenset[str] = frozenset()
 
     def holds(self, sentence: Sentence) -> bool:
-        """Return whether this row describes `sentence`."""
+        """Return whether all conditions of this row are true for `sentence`."""
         return (
             (not self.lead or sentence.lead in self.lead)
             and (not self.words or not self.words.isdisjoint(sentence.words))
@@ -129,7 +129,7 @@ class Sentence:
 
     @property
     def last(self) -> str:
-        """The last word, which names the thing in a sentence without a verb."""
+        """The last word; it names the subject of a sentence that has no verb."""
         return self.words[-1] if self.words else ""
 
 

@@ -32,7 +32,7 @@ RESERVED = frozenset({DRAFT_ID, VERIFY_ID})
 
 @dataclass(frozen=True, slots=True)
 class ParsedDraft:
-    """The steps of an answer, with its summary and notes."""
+    """The governed steps of a drafter's answer, its summary, and the changes made to it (`notes`)."""
 
     steps: tuple[PlannedStep, ...]
     summary: str
@@ -40,9 +40,10 @@ class ParsedDraft:
 
 
 def parse(project: Project, output: Any, *, strict: bool, changes: bool) -> ParsedDraft | Refusal:
-    """Return the steps of an answer, or its faults; never raises.
+    """Return the governed steps of an answer, or a refusal with its faults; never raises.
 
-    Unless it is `strict`, excess text and unknown fields are cut. `changes` is whether the goal asks for a change.
+    Unless `strict`, text that is too long is cut and unknown fields are dropped. If the goal asks for `changes`, some
+    step has to change files.
     """
     found = _read(output, strict=strict)
     if isinstance(found, Refusal):
@@ -58,7 +59,7 @@ def parse(project: Project, output: Any, *, strict: bool, changes: bool) -> Pars
 
 
 def _read(output: Any, *, strict: bool) -> TaskDraft | Refusal:
-    """Parse an answer and sanitize its words; a step without words is named by its number."""
+    """Return the draft in an answer, with sanitized words, or a refusal; a step without a title gets its number."""
     output, text = hold_back(output)
     if not text:
         return Refusal((field_error(ANSWER, "empty_output", "The answer is empty."),))

@@ -42,7 +42,7 @@ Answer with exactly one JSON object and nothing else: no fences, no words around
 
 
 def prompt_of(project: Project, memory: Sequence[str] = (), *, with_schema: bool) -> str:
-    """Return the prompt for a goal; `memory` has the results of similar attempts."""
+    """Return the prompt for a goal; `memory` contains the results of similar attempts, one text each."""
     goal = project.goal
     before = (
         ROLE,
@@ -72,9 +72,9 @@ def repair_of(prompt: str, output: object, errors: Sequence[FieldError]) -> str:
 
 
 def _cut(section: str, most: int) -> str:
-    """Keep the whole lines that fit, and mark a truncation.
+    """Return the first whole lines of a section within `most` characters, with a mark if lines were removed.
 
-    Empty if only the heading would fit.
+    The result is empty if only the heading would fit.
     """
     if len(section) <= most:
         return section
@@ -83,7 +83,7 @@ def _cut(section: str, most: int) -> str:
 
 
 def _context(context: GoalContext) -> Iterator[str]:
-    """Yield quotations of the goal's facts about its repository."""
+    """Yield the goal's facts about its repository as quoted sections, such as files, failing tests and manifests."""
     if context.files:
         yield quote("Files of the repository", "from the goal", list_lines(context.files, MAX_FILES), MAX_LIST)
     if context.failing_tests:

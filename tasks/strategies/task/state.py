@@ -12,7 +12,7 @@ from tasks.toolchain.catalogue import Catalogue
 
 
 class TaskState(Record):
-    """The state; without a prompt the plan is drafted."""
+    """The data for a controller's draft, empty later: its prompt, and the template's steps as the fallback."""
 
     prompt: str | None = None
     strict: bool = False
@@ -23,7 +23,7 @@ class TaskState(Record):
 
 
 def project_in(live: LivePlan, state: TaskState, catalogue: Catalogue) -> Project:
-    """Return the project of a plan as its draft read it."""
+    """Return the same project that the draft of a plan read. Raises LookupError if the goal is not valid any more."""
     context = live.goal.context.model_copy(update={"language": state.language})
     found = project_of(live.goal.model_copy(update={"context": context}), catalogue)
     if not isinstance(found, Project):

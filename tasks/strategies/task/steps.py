@@ -42,9 +42,9 @@ def draft_step(goal: Goal, attempts: int) -> PlannedStep:
 
 
 def template_steps(project: Project, template: Template) -> tuple[PlannedStep, ...]:
-    """Return the steps of a template.
+    """Return the steps of a template; a row makes no step if the goal already has its finding or it needs no work.
 
-    A row that waits for a dropped row waits for that row's dependencies.
+    A row that waits for such a row waits for the dependencies of that row.
     """
     steps: list[PlannedStep] = []
     ends: dict[str, tuple[str, ...]] = {}
@@ -60,7 +60,10 @@ def template_steps(project: Project, template: Template) -> tuple[PlannedStep, .
 
 
 def _asking_for_places(steps: Sequence[PlannedStep], naming: Collection[str]) -> list[PlannedStep]:
-    """Ask the last step before the first change that names files for places, if there is a choice."""
+    """Return the steps, and let the last file-naming step before the first change also name the likely places.
+
+    It does so only if the changes could be in several files.
+    """
     first = next((at for at, step in enumerate(steps) if step.mode is Mode.PATCH), 0)
     asked = next((step.step_id for step in reversed(steps[:first]) if step.step_id in naming), None)
     changing = [step for step in steps if step.mode is Mode.PATCH]
@@ -74,9 +77,9 @@ def _asking_for_places(steps: Sequence[PlannedStep], naming: Collection[str]) ->
 
 
 def _is_known(project: Project, row: Row) -> bool:
-    """Return whether the goal already has the finding of a row.
+    """Return whether the goal already contains the finding of a row: the place or the cause of a failure.
 
-    If a trace names no source, one row stays: the file that is named after the failing test may not be the cause.
+    A file named after the failing test is only a likely place, not a known cause. A file in a trace is a known cause.
     """
     if row.finds is None:
         return False
@@ -87,9 +90,9 @@ def _is_known(project: Project, row: Row) -> bool:
 
 
 def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: PlannedStep | None) -> list[PlannedStep]:
-    """Return one step, or one for each part of a row's files, in sequence.
+    """Return the steps of a row: one, or a sequence with one for each part of its files.
 
-    `before` is the step directly before it: a row that only repeats its verification makes no step.
+    `before` is the step directly before the row. A row that would only repeat its verification makes no step.
     """
     roles, files = row.roles, files_of(project.files, *row.roles)
     if row.or_every and not (files or any(is_for(each, roles, project.files) for each in project.patterns)):
@@ -120,8 +123,8 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...], before: Pl
 def _is_left_out(project: Project, row: Row, tools: tuple[VerifyTool, ...], before: PlannedStep) -> bool:
     """Return whether a row would only repeat the verification of the change directly `before` it.
 
-    A check of the changed files may lead to another change, which only later rows verify. After the last row there are
-    none, and tests of the base may judge it.
+    A row that runs more than the goal's tests or new tests stays if checks of changed files follow the change. It also
+    stays if tests of the base judge all tests.
     """
     if row.type is not StepType.TEST or not only_repeats(tools, before):
         return False
@@ -134,11 +137,11 @@ def _is_left_out(project: Project, row: Row, tools: tuple[VerifyTool, ...], befo
 def _tools_of_part(
     project: Project, row: Row, files: tuple[str, ...], part: Scope, *, last: bool
 ) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-    """Return the verification of one part of the `files` that a row changes: no tool for changes of other parts.
+    """Return the tools that verify one part of the `files` that a row changes, and ids of tools that nothing requests.
 
-    The later steps of mode `test` judge all parts together. Also returns the ids of the tools that neither the goal nor
-    the row requests. The changes of an open part are unknown. The goal's failing tests verify it, else all tests, and a
-    later step checks the files.
+    Later steps of mode `test` judge all parts together, so no tool here judges the changes of other parts. The changes
+    of an open part are not known. The goal's failing tests verify it, else all tests, and a later step checks the
+    files.
     """
     if row.roles == (Role.DOCUMENT,) or (part.files and only_documents(part.files)):
         return (), ()
@@ -200,7 +203,7 @@ def _step(
 
 
 def _criteria(row: Row, kind: StepType, tools: tuple[VerifyTool, ...]) -> str:
-    """Return when a step is done: its verification, or the contents of its answer; a change has nothing else."""
+    """Return the success criterion of a step: its tools pass, it is reviewed, or the condition of its row is true."""
     if tools:
         return VERIFIED
     return REVIEWED if kind is StepType.REVIEW else row.success

@@ -59,9 +59,9 @@ MAX_WHY = 300  # characters of the reason of an unusable draft
 
 
 def draft(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NOWHERE) -> Answer:
-    """Answer `goal` with its own steps, or those of its drafter or template.
+    """Return the answer to `goal`: a plan with the goal's own steps, of its drafter or of a template; or a rejection.
 
-    Tests that its sentence names count as failing tests if its context has none.
+    If the context names no failing tests, tests in the goal's sentence count as such.
     """
     named = () if goal.context.failing_tests or goal.steps is not None else named_tests(goal)
     if not named:
@@ -163,9 +163,9 @@ def _no_allowed_files(goal: Goal) -> FieldError:
 
 
 def _draft_with(project: Project, template: Answer, setting: Setting) -> Answer:
-    """Ask the drafter of `setting`; `template` is the goal's answer without one.
+    """Return the drafter's plan, its next question, or a fallback; `template` is the answer without a drafter.
 
-    A goal that no template can plan gets no draft either, unless it only has too many files for a template.
+    If no template can plan the goal, the drafter is asked only if the reason is too many files.
     """
     if isinstance(template, Rejected) and {error.code for error in template.errors} != {"too_many_files"}:
         return template
@@ -204,14 +204,14 @@ def _draft_with(project: Project, template: Answer, setting: Setting) -> Answer:
 
 
 def _asks_for_change(template: Answer) -> bool:
-    """Return whether the goal asks for a change: its template makes one, or too many."""
+    """Return whether the goal asks for a change: its template changes files, or was rejected for too many files."""
     if not isinstance(template, Draft):
         return True
     return any(step.controller_task_spec.type is StepType.PATCH for step in template.steps)
 
 
 def _ask_controller(project: Project, template: Answer, options: DraftOptions, prompt: str) -> Answer:
-    """Begin with the step that asks, and keep the template's steps."""
+    """Return a plan whose only step asks a controller for a draft; the state stores the template's steps."""
     usable = isinstance(template, Draft) and options.fallback and len(template.steps) <= room_for(project.goal, 1)
     state = TaskState(
         prompt=prompt,
@@ -255,7 +255,7 @@ def _queue_cycle(live: LivePlan, catalogue: Catalogue) -> QueueCycle[ParsedDraft
 
 
 def _why(refusal: Refusal) -> str:
-    """Return in one line why a draft cannot be used."""
+    """Return the first fault of a refused draft."""
     return fit(refusal.errors[0].message, MAX_WHY)
 
 

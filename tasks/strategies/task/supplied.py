@@ -1,4 +1,4 @@
-"""Steps that a goal brings: a plan made elsewhere, governed exactly like the planner's own."""
+"""Converts steps that a goal brings: a plan made elsewhere, governed exactly like the planner's plans."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ TYPE_OF_MODE = {Mode.PATCH: StepType.PATCH, Mode.TEST: StepType.TEST, Mode.READ_
 def convert(
     supplied: tuple[SuppliedStep, ...], project: Project
 ) -> tuple[tuple[PlannedStep, ...], tuple[FieldError, ...]]:
-    """Return planned steps for those that a project's goal brings; an unknown verification is an error.
+    """Return planned steps for supplied ones, and an error for each unknown verification.
 
-    Such a step gets no verification, so that everything else about it can still be judged. Reading stops after more
-    errors than an answer names.
+    A step with an unknown verification gets none, so the rest of it can still be judged. Reading stops after MAX_ERRORS
+    errors.
     """
     steps: list[PlannedStep] = []
     errors: list[FieldError] = []
@@ -48,7 +48,7 @@ def convert(
 
 
 def supply(step: PlannedStep) -> dict[str, Any]:
-    """Return a planned step in the form of a supplied one; `convert` restores it, except the reason of its risk."""
+    """Return a planned step in the form of a supplied step; `convert` restores all but the reason of its risk."""
     said = {
         "step_id": step.step_id,
         "title": step.title,
@@ -81,9 +81,9 @@ class _Verifications:
         return Recipes(self._project)
 
     def read(self, step: SuppliedStep, files: tuple[str, ...]) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-        """Return the verification of a step, and the ids of tools whose failures from before the plan do not count.
+        """Return the tools of a step's `verify`, and the ids of tools that ignore failures from before the plan.
 
-        A tool that the step names itself always counts, unless its `quick_checks` have it.
+        A tool that the step itself names ignores no failures, unless the step's `quick_checks` list it.
         """
         parts = step.verify if isinstance(step.verify, tuple) else (step.verify,)
         tools: list[VerifyTool] = []

@@ -1,7 +1,7 @@
-"""The templates of `task` goals, as data: one table of rows per type of goal.
+"""The templates of `task` goals, as data: one table of rows for each type of goal.
 
-A row is a step, or several if its files are more than its risk level allows. `after` names the rows that it waits for.
-A dropped row is replaced by the rows that it waited for. The words of a goal replace `{goal}`.
+A row is one step, or several if its risk level does not allow so many files in one. `after` names the rows that it
+waits for. If such a row is dropped, its own `after` replaces it. The words of a goal replace `{goal}`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CODE = (Role.SOURCE, Role.MANIFEST, Role.TEST)
 
 
 class Finding(Enum):
-    """The finding that a step is for; the step is dropped if the goal already has it."""
+    """The fact that a step is to find; the step is dropped if the goal already contains this fact."""
 
     CAUSE = auto()
     PLACE = auto()
@@ -29,7 +29,7 @@ class Finding(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One step of a template; a step that needs files and has none is dropped."""
+    """One row of a template; it makes no step if it needs files of some roles and the goal has none."""
 
     step_id: str
     title: str
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The rows of one type of goal, and their assumptions."""
+    """The rows of one type of goal, with the assumptions and constraints of their plan."""
 
     rows: tuple[Row, ...]
     assumptions: tuple[str, ...] = ()
