@@ -84,7 +84,7 @@ class Queue:
         return bool(self._call(functions.NOTE_TRY, *kept))
 
     def end_all(self, endpoint_id: str, why: str) -> None:
-        """End the deliveries to an endpoint that receives no more messages."""
+        """End all open deliveries to an endpoint, with the reason `why`."""
         while self._call(functions.END_CALLBACKS, endpoint_id, why):
             pass
 

@@ -37,7 +37,10 @@ class Next:
 
 
 def follow(answer: Answer, tries: int, chance: float, now: float, *, is_forge: bool = False) -> Next:
-    """Return the consequence of try number `tries` with `answer`; `chance` is from 0 to 1, `now` in seconds."""
+    """Return the consequence of try number `tries`, which had the result `answer`.
+
+    `chance` from 0 to 1 varies the time until the next try; `now` is in seconds.
+    """
     if 200 <= answer.status < 300:
         return Next(DELIVERED)
     if answer.status == GONE and not is_forge:

@@ -122,7 +122,7 @@ class GitHub:
             self.forge.send("POST", place, body_of(text))
 
     def set_ready(self, change: DeliveredChange) -> None:
-        """End the draft: the change may be reviewed and merged."""
+        """Mark a draft pull request as ready for review."""
         found = self.forge.json(f"{self._base}/pulls/{change.number}")
         if isinstance(found, dict) and found.get("draft"):
             query = {"query": READY, "variables": {"id": text(found, "node_id")}}

@@ -115,7 +115,7 @@ class GitLab:
             self.forge.send("POST", place, body_of(text))
 
     def set_ready(self, change: DeliveredChange) -> None:
-        """End the draft: the change may be reviewed and merged."""
+        """Mark a draft merge request as ready for review."""
         found = self.forge.json(self._request(change))
         title = text(found, "title")
         if isinstance(found, dict) and found.get("draft") and title.startswith(DRAFT):

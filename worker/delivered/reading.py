@@ -39,7 +39,7 @@ class ChangeReader(Protocol):
         """Comment on the change as a whole, unless the same comment exists already."""
 
     def set_ready(self, change: DeliveredChange) -> None:
-        """End the draft: the change may be reviewed and merged."""
+        """Mark a draft as ready for review."""
 
     def run_again(self, run: str) -> None:
         """Run the checks named `run` again."""

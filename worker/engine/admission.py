@@ -222,7 +222,7 @@ class Quota:
         return [scope for scope in scopes_of(tenant, repo) if self._limit(scope) is not None]
 
     def grants(self, scopes: list[str], found: list[bytes | None], now: int) -> Mapping[str, Grant]:
-        """Return the grants in `planner:{p}:grants` for `scopes`; a grant of another day is empty."""
+        """Return the grant of each of `scopes` from its stored form in `found`; a grant of another day is empty."""
         grants = {}
         for scope, raw in zip(scopes, found, strict=True):
             day, left, exhausted, *_ = raw.split() if raw else (b"-1", b"0", b"0")
@@ -253,7 +253,7 @@ class Quota:
             self._refill(partition, scope, now // DAY_MS, -tokens, exhausted=False)
 
     def _warn(self, partition: Partition, scope: str, limit: int, now: int) -> None:
-        """Publish, once a day and scope, an event that most of the day budget has been granted."""
+        """Publish an event when most of a scope's day budget has been granted, at most once a day."""
         key = keys.day_grants(now // DAY_MS, scope)
         found: Any = self.client.hmget(key, "granted", "extra")
         granted, extra = (int(value or 0) for value in found)

@@ -41,7 +41,7 @@ OF_FAILURE, OF_PROBE = len(CountedFailure._fields), len(ProbeNews._fields)  # a 
 
 
 def note_lifted(client: Redis, partition: Partition, lifted: Iterable[str | bytes]) -> None:
-    """Make breakers whose pauses a person has lifted due at once."""
+    """Schedule the breakers whose pauses were removed to be looked at by the next sweep."""
     for name in lifted:
         if isinstance(name, str) and name.startswith(PAUSED):
             client.zadd(partition.breakers_due, {name.removeprefix(PAUSED): 0})

@@ -137,7 +137,7 @@ class BulkCommands:
         publishing.keep_known(self.client, command)
 
     def _do(self, command: Command, now: int) -> str | None:
-        """Change the bulk commands of the scope. Returns the reason if the command is refused."""
+        """Apply a bulk command to all partitions. Return the reason if the command is refused, else None."""
         if command.command is CommandName.TOP_UP:
             refusal = self.quota.top_up(bulk_commands.scope_of(command), command, now)
             for part in [] if refusal else self.partitions:

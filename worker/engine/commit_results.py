@@ -138,7 +138,7 @@ class CommitResults:
 
 
 def audited(messages: Sequence[tuple[StreamEntry | None, Any]], changeset: Changeset) -> list[tuple[Any, ...]]:
-    """Return the commands that record operators' commands in the audit log; repeated commands are recorded already."""
+    """Return the calls that record operators' commands in the audit log; a repeated command is not recorded again."""
     told = [(kind, codec.loads(data)) for kind, data in changeset.events if kind in OUTCOMES]
     became = {data["command_id"]: (OUTCOMES[kind], data.get("reason", "")) for kind, data in told}
     return [

@@ -242,7 +242,7 @@ class GoalConsumer:
         traced.enter_context(tracing.span(f"plan {AGENT}", attributes=about))
 
     def _is_new(self, key: str) -> bool:
-        """Return whether the goal has no plan yet; its record may already contain the id of the future plan."""
+        """Return whether the goal has no plan yet; its record may already contain the id that the plan will have."""
         known = goal_record.read(self.client, key)
         if known is None or known[1] != GoalVerdict.PENDING:
             return known is None

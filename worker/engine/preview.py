@@ -93,7 +93,7 @@ def _state(facts: dict[str, Any]) -> str:
 
 
 def _unknown(goal: Goal, answer: Answer) -> Iterator[str]:
-    """Yield notes on the parts that only a server or a drafter could determine."""
+    """Yield a note for each part of the plan that only a server or a drafter can determine."""
     if isinstance(answer, Consult):
         yield "A drafter proposes the steps of this plan, and it is not asked here."
     if isinstance(answer, Draft):

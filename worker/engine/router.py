@@ -91,7 +91,7 @@ class Work(Struct):
 
     @property
     def only_pauses(self) -> bool:
-        """Whether the next decision only pauses a plan that lost commits, by the planner's one own command."""
+        """Whether the next decision only pauses a plan that lost commits: then all commands are the planner's own."""
         return not self.due and bool(self.commands) and all(entry is None for entry, _ in self.messages)
 
     def ask(self, plan_id: str) -> Ask:
@@ -154,9 +154,9 @@ class Router:
         return self.waiting.setdefault(plan_id, Work())
 
     def read(self, block_ms: int | None) -> bool:
-        """Read a batch of outcomes, and from time to time commands. Returns whether there is anything to decide.
+        """Read a batch of outcomes, and at times commands. Return whether there is anything to decide or write.
 
-        Waits up to `block_ms` for the first outcome. With None it reads without waiting, commands, too.
+        Waits up to `block_ms` for the first outcome. With None, it does not wait, and always reads commands.
         """
         if block_ms is None or time.monotonic() - self._looked >= COMMANDS_S:
             self._looked = time.monotonic()

@@ -23,10 +23,10 @@ class UnreadableFile(OSError):
 
 
 def read(path: Path, most: int) -> bytes:
-    """Return a file of at most `most` bytes. Raises OSError.
+    """Return the content of a regular file. Raises OSError, also for more than `most` bytes.
 
-    No part of a relative path may be a link, because all of it may belong to a repository. Of an absolute path only the
-    last part must not be one; the folders above are the operator's.
+    No part of a relative path may be a link, because all of the path may belong to a repository. Only the last part of
+    an absolute path must not be a link; the operator controls the folders above.
     """
     above, below = _split(path)
     with folder(above, below[:-1]) as handle:
@@ -35,7 +35,7 @@ def read(path: Path, most: int) -> bytes:
 
 @contextmanager
 def open_folder(path: Path) -> Iterator[int]:
-    """Open a folder by the same rule. Raises OSError."""
+    """Open a folder for the block, by the same rule about links as `read`, and yield its descriptor. Raises OSError."""
     with folder(*_split(path)) as handle:
         yield handle
 
@@ -84,7 +84,11 @@ def read_below(root: Path, path: str, most: int, *, cut: bool = False) -> bytes:
 
 
 def read_at(handle: int, name: bytes, most: int, *, cut: bool = False) -> bytes:
-    """Return the file `name` in the folder of `handle`. Raises OSError."""
+    """Return the content of the file `name` in the folder with the descriptor `handle`.
+
+    Raises OSError for a link, for another kind of file, and for more than `most` bytes. With `cut` the content is
+    truncated to `most` bytes instead.
+    """
     with _explained(name, handle):
         number = os.open(name, FILE, dir_fd=handle)
     found = os.fstat(number)
@@ -101,7 +105,7 @@ def read_at(handle: int, name: bytes, most: int, *, cut: bool = False) -> bytes:
 
 @contextmanager
 def folder(root: Path, below: Sequence[bytes] = ()) -> Iterator[int]:
-    """Open `root` and the folders `below` it, which may not be links. Raises OSError."""
+    """Open `root` and the folders `below` it, which must not be links; yield the last descriptor. Raises OSError."""
     handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for name in below:

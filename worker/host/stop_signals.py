@@ -22,11 +22,11 @@ def heard(*numbers: signal.Signals) -> list[signal.Signals]:
 
 @contextmanager
 def stop_on_signals(stop: threading.Event) -> Iterator[None]:
-    """Set `stop` at SIGTERM and SIGINT, if this is the main thread.
+    """Set `stop` at SIGTERM and SIGINT during the block, if this is the main thread; else do nothing.
 
-    A separate thread receives the signals and sets `stop`. A Python handler would run only in the main thread, and only
-    when that does something. The system may deliver the signal to another thread meanwhile. A main thread inside
-    `stop.wait` also holds the lock that `stop.set` needs.
+    A separate thread receives the signals. A Python handler would run only when the main thread executes code, and the
+    system may deliver the signal to another thread. Also, a main thread inside `stop.wait` has the lock that `stop.set`
+    needs.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

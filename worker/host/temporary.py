@@ -34,7 +34,7 @@ REST = re.compile(r"(\d+)-[^-]+")  # behind the host, whose name may go on with 
 
 
 def prefix(kind: str) -> str:
-    """Return the prefix of folder names of this process; containers that share the place have other process ids."""
+    """Return the first part of the names of this process's folders, with the host name and the process id."""
     return f"{kind}{socket.gethostname()}-{os.getpid()}-"
 
 

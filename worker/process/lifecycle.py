@@ -164,7 +164,7 @@ def _terminate(settings: Settings, reason: str) -> None:
 
 
 def zeros() -> Tally:
-    """Return the tally of a worker that has done nothing yet."""
+    """Return a tally with the value 0 for counters, so that Prometheus sees them before their first event."""
     made = Tally()
     unlabelled = [
         each for each in TABLE if each.kind is Kind.COUNTER and each.teller is Teller.WORKER and not each.labels

@@ -297,7 +297,7 @@ class Settings(TelemetrySettings, DraftingSettings, ServiceSettings):
 
     @property
     def retention_s(self) -> int:
-        """Seconds until the keys of an ended plan go."""
+        """The time in seconds after a plan's end until its keys expire."""
         return int(self.retention_days * 86_400)
 
     @property

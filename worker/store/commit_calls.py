@@ -218,7 +218,7 @@ def read_snapshot(partition: Partition, plan_id: str, named: Sequence[str], repl
 
 
 def each(flat: Sequence[Any], size: int) -> Iterable[tuple[Any, ...]]:
-    """Return the rows of a table from its flat list."""
+    """Yield the rows of a table from a list that contains all cells in sequence; a row has `size` cells."""
     return zip(*[iter(flat)] * size, strict=True)
 
 

@@ -1,7 +1,7 @@
-"""The named parts of a commit, in one table: Python writes a commit by it, and Lua reads it.
+"""Defines the named parts of a commit in one table: Python writes a commit by this table, and Lua reads it.
 
-A part has rows. A row is one argument with its words, separated by spaces, and one argument for each text. Lua checks
-each row when it reads it, before anything is written.
+A part has rows. A row is one argument with words, separated by spaces, and one argument for each text. Lua checks each
+row when it reads the row, before anything is written.
 """
 
 from __future__ import annotations

@@ -290,7 +290,10 @@ class Commits:
         return self._ask(epoch, 0).base if epoch < server.epoch else -1
 
     def _take_up(self, others: list[OtherJournal], server: Count) -> None:
-        """Add the losses in other records, and the whole records of processes that have ended."""
+        """Add the losses that the records of other processes show.
+
+        Also adds all commits in the records of processes that have ended.
+        """
         for each in others:
             kept, base = each.kept, self._base_since(each.kept.epoch, server)
             if 0 <= base < kept.known:

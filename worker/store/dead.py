@@ -75,34 +75,34 @@ class Dead:
 
     @cached_property
     def problem(self) -> dict[str, Any]:
-        """The RFC 9457 problem that is its cause."""
+        """The RFC 9457 problem for which the entry was dead-lettered."""
         found = self.record.get("problem")
         return found if isinstance(found, dict) else {}
 
     @property
     def code(self) -> str:
-        """The cause, as a word."""
+        """The code of the problem, such as `poison`; `unknown` without one."""
         return str(self.problem.get("code", "unknown"))
 
     @property
     def origin(self) -> str:
-        """The stream that it came from."""
+        """The key of the stream that the entry came from."""
         return str(self.record.get("stream", ""))
 
     @property
     def source(self) -> str:
-        """The id that it had there."""
+        """The id of the entry in the stream that it came from."""
         return str(self.record.get("entry", ""))
 
     @property
     def size(self) -> int:
-        """The size of its largest field in bytes, before truncation."""
+        """The size of the entry's largest field in bytes, before truncation."""
         size = self.record.get("size")
         return size if isinstance(size, int) else len(self.data)
 
     @property
     def whole(self) -> bool:
-        """Whether it is stored without truncation."""
+        """Whether the entry is stored without truncation."""
         return self.record.get("whole") is True
 
     @property
@@ -117,7 +117,7 @@ class Dead:
         return int(self.entry.partition("-")[0])
 
     def obstacle(self, *, edited: bool = False) -> str | None:
-        """Return why it cannot be replayed; None if it can."""
+        """Return why the entry cannot be replayed; None if it can. With `edited`, its message may be truncated."""
         if self.origin not in self.place.inbound:
             return f"it came from {self.origin!r}, which is no stream that the planner reads"
         if not self.whole and not edited:

@@ -326,7 +326,7 @@ def _leased(client: Redis, entries: Sequence[tuple[Stream, dict[str, Any]]]) -> 
 
 
 def _spec(found: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> dict[str, Any] | None:
-    """Return the spec of an entry; None if it has ended meanwhile, or is not the planner's."""
+    """Return the spec in an entry; None if the entry is deleted, or if the planner did not write it."""
     try:
         spec: dict[str, Any] = codec.loads(found[0][1][b"data"])
         _ = spec["lease_key"], spec["plan_id"], spec["step_id"], spec["attempt"]

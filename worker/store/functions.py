@@ -145,10 +145,10 @@ def are_loaded(client: Redis) -> bool:
 
 
 class Talk:
-    """One connection for separate sends and receives, in the same order.
+    """One connection that sends commands and receives their replies separately, in the same order.
 
-    It is a pipeline without costs per command and without retries. While the server works on the commands, the sender
-    can continue. An error reply is returned like any other.
+    While the server works, the sender can continue. Unlike redis-py's pipeline, it never sends a command twice. An
+    error reply is returned like any other reply.
     """
 
     def __init__(self, client: Redis) -> None:

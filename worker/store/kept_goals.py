@@ -32,7 +32,7 @@ class KeptGoal(NamedTuple):
 
 
 class NoRest(PlannerError):
-    """A plan cannot be taken over from a step; `code` has the reason."""
+    """A plan cannot be repeated from the given step on; `code` names the reason."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)

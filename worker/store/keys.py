@@ -146,7 +146,7 @@ def list_name(name: str) -> str:
 
 
 class PlanKeys(NamedTuple):
-    """The keys of one plan, in the argument order of the functions."""
+    """The keys of one plan, in the order of the Redis functions' arguments."""
 
     plan: str
     steps: str
@@ -202,7 +202,7 @@ class Partition:
         return address.format(partition=f"{{{self.number}}}")
 
     def list_of(self, name: str) -> str:
-        """Sorted set: plans by their creation time, those of the list `name` (see tasks/plan/lifecycle.py)."""
+        """Sorted set: the plans of the list `name`, by their creation time (see tasks/plan/lifecycle.py)."""
         return f"{self.plans}:{list_name(name)}"
 
     def used(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The digests that the outcomes of plans name, from their logs: every line is read once."""
+"""Finds the digests of diffs and transcripts that outcomes name, in the logs of plans; it reads each line once."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class _Read(NamedTuple):
 
 
 class NamedDigests:
-    """The digests that outcomes name, by plan. One thread at a time."""
+    """The digests that the outcomes of plans name. Not for several threads at once."""
 
     def __init__(self) -> None:
         self._plans: dict[str, _Read] = {}
 
     def has(self, client: Redis, k: PlanKeys, step_id: str, attempt: int, digest: str) -> bool:
-        """Return whether the outcome of an attempt names a digest; only the new lines of the log are read."""
+        """Return whether the outcome of an attempt names `digest`; reads only lines of the log that are new here."""
         read, named = self._plans.pop(k.log, _Read(0, set()))
         length: Any = client.llen(k.log)
         lines = max(read, length - MOST_SEARCHED)

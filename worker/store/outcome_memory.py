@@ -13,7 +13,7 @@ from worker.store.keys import Partition, bucket, partition_of
 
 
 class Fingerprint(NamedTuple):
-    """A list of records: its tenant, repository and fingerprint, and its length."""
+    """A list of recorded attempts: its tenant, repository and fingerprint, and the number of attempts."""
 
     tenant: str
     repo: str
@@ -22,7 +22,7 @@ class Fingerprint(NamedTuple):
 
 
 def list_fingerprints(client: Redis, partitions: int, tenant: str | None = None) -> Iterator[Fingerprint]:
-    """Yield the lists, or those of one tenant, sorted by name."""
+    """Yield the lists of recorded attempts, of all tenants or of one, sorted by name."""
     homes = [Partition(number) for number in range(partitions)]
     names = _ask(client, (("ZRANGE", home.remembering, 0, -1) for home in homes))
     tenants = [(home, name.decode()) for home, some in zip(homes, names, strict=True) for name in some]
@@ -41,7 +41,7 @@ def _ask(client: Redis, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
 
 
 def read(client: Redis, partitions: int, tenant: str, repo: str, fingerprint: str) -> list[Attempted]:
-    """Return the records of a fingerprint, newest first."""
+    """Return the recorded attempts of a fingerprint, newest first."""
     raw: Any = client.lrange(_home(partitions, repo).memory(list_of(tenant, repo, fingerprint)), 0, -1)
     return read_records(raw, time.time_ns() // 1_000_000)
 
@@ -49,7 +49,7 @@ def read(client: Redis, partitions: int, tenant: str, repo: str, fingerprint: st
 def forget(
     client: Redis, partitions: int, tenant: str, *, repo: str | None = None, fingerprint: str | None = None
 ) -> int:
-    """Delete the attempts of a tenant's repository, or those of a fingerprint. Returns their number."""
+    """Delete the recorded attempts of a repository, or of one fingerprint. Return their number."""
     gone = 0
     for each in list_fingerprints(client, partitions, tenant):
         if repo in (None, each.repo) and fingerprint in (None, each.fingerprint):

@@ -53,7 +53,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanFilter:
-    """The wanted plans; empty fields match all."""
+    """A selection of plans; an empty field matches all."""
 
     state: str | None = None
     kind: str | None = None

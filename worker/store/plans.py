@@ -54,10 +54,10 @@ Begun: TypeAlias = HotPlan | Snapshot | NoSnapshot | UnreadablePlan
 
 
 class Ask(NamedTuple):
-    """The part of a plan that is to be read.
+    """The part of a plan to read for a decision.
 
-    `steps` are the ids of steps and, with the prefix NOTE, of notes; each once. With `leases` the leases of the steps
-    are read, too. `page` is the number of ready steps.
+    `steps` contains each needed step id once, and the name of each needed note with the prefix NOTE. With `leases`, the
+    leases of these steps are read, too. `page` is the number of ready steps to read.
     """
 
     plan_id: str
@@ -69,7 +69,10 @@ class Ask(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanStore:
-    """The plans of one partition; `token` is this worker's name in locks, and a queue accepts `max_queue` specs."""
+    """Reads and writes the plans of one partition.
+
+    `token` is this worker's name in the locks of plans. A queue accepts at most `max_queue` waiting specs.
+    """
 
     client: Redis
     partition: Partition
@@ -227,7 +230,7 @@ class PlanTalk(functions.Talk):
         return self._stand(snapshot, ask, leases, grants)
 
     def _stand(self, plan: Snapshot, ask: Ask, leases: Any, grants: Any) -> Snapshot:
-        """Add the context of a plan to its snapshot: leases, bulk commands, grants."""
+        """Return the snapshot of a plan with its context: leases, bulk commands, grants."""
         scopes, head, now = self._scopes or {}, plan.record.head, plan.now
         plan.code, plan.knows_leases = CODE_VERSION, ask.leases
         if leases:
@@ -264,7 +267,7 @@ class PlanTalk(functions.Talk):
                 self._short[write.plan_id] = plan.next_ahead
 
     def _look_ahead(self, change: Changeset) -> None:
-        """Record that more of a large plan has to be read for its next outcomes."""
+        """If a large plan runs short of steps that were read ahead, schedule a prefetch for after the commits."""
         plan = self._lent.get(change.plan_id)
         if not change.changed or change.ends:
             return

@@ -45,9 +45,9 @@ class DeadGoal(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A goal on the stream; without its own id, that of the entry is used.
+    """A goal that was sent; `goal_id` is the id of its entry if the sender chose none.
 
-    `entry` is None if the goal was there already. `digest` is that of its body if its sender chose its id.
+    `entry` is None if the stream had the goal already. If the sender chose the id, `digest` is the digest of the body.
     """
 
     entry: str | None
@@ -135,7 +135,7 @@ def verdict(client: Redis, sent: Sent) -> GoalAnswer | None:
 
 
 def _is_taken(client: Redis, sent: Sent) -> bool:
-    """Return whether the planner is done with the entry; if the stream is not readable, by the goal's record."""
+    """Return whether the planner has processed the goal's entry; True if this user may not read the stream."""
     try:
         return not (sent.entry and client.xrange(keys.GOALS, sent.entry, sent.entry))
     except NoPermissionError:

@@ -91,9 +91,10 @@ def page(
     cursor: str | None = None,
     is_seen: Callable[[PlanSummary], bool] = lambda _: True,
 ) -> Page:
-    """Return `limit` plans that are wanted and visible, the newest first. Raises WrongCursor.
+    """Return up to `limit` plans that match and that the user may see, the newest first. Raises WrongCursor.
 
-    At most MOST_LOOKS plans are examined (MOST_TEXTS goals), so a page with a next one may be short.
+    At most MOST_LOOKS plans are examined, or MOST_TEXTS if words are searched. So a page can be short and have a
+    cursor.
     """
     last, looks, items = None, 0, []
     most = MOST_TEXTS if wanted.words else MOST_LOOKS
@@ -223,7 +224,7 @@ def _needs(live: bytes | None, note: bytes | None) -> tuple[NeedView, ...]:
 
 
 def _conflict(waiting: Waiting, live: bytes | None, sides: bytes | None) -> str | None:
-    """Return the paths and both diffs of a conflict that a person is asked about; None of another question."""
+    """Return the paths and both diffs of the conflict that an open question is about; None for another question."""
     step = read_part(codec.loads(live or b"{}"), Delivery).step
     if not sides or not any(f" {step} " in question for question in waiting.questions):
         return None
@@ -231,14 +232,14 @@ def _conflict(waiting: Waiting, live: bytes | None, sides: bytes | None) -> str 
 
 
 def _integrity(live: bytes | None) -> tuple[IntegrityView, ...]:
-    """Return the effects of the plan's changes on tests and checks."""
+    """Return the recorded effects of the plan's changes on tests and checks."""
     told = read_part(codec.loads(live or b"{}"), IntegrityFound).told
     names = tuple(IntegrityView.model_fields)
     return tuple(IntegrityView.model_validate(dict(zip(names, each, strict=True))) for each in told)
 
 
 def _drafted_from(cache: Any) -> str | None:
-    """Return the plan whose cached draft was used, from a plan's head."""
+    """Return the id of the plan whose cached draft was used; None if the draft is new."""
     return str(cache[3]) if cache and cache[0] == HIT else None
 
 

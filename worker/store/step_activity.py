@@ -1,7 +1,4 @@
-"""The activity of a plan's steps: who works on them, and which wait since when.
-
-Read from leases and queues on demand.
-"""
+"""Reads the activity of a plan's steps from leases and queues: controllers at work, and steps that wait."""
 
 from __future__ import annotations
 
@@ -30,10 +27,9 @@ LEASE = ("attempt", "claimed", "renewed", "controller")
 
 
 def with_activity(client: Redis, partitions: int, plan: PlanView) -> PlanView:
-    """Return the plan with the activity of its steps, and the reason if none moves.
+    """Return the plan with the activity of its steps, and the reason if no step makes progress.
 
-    If this user may not read it, the plan is returned unchanged. Steps of an ended plan have no activity, in spite of
-    leftover pauses and attempts.
+    Returns the plan unchanged if this user may not read that, or if the plan has ended.
     """
     if plan.ended_at:
         return plan
@@ -61,7 +57,7 @@ def approval_ends(client: Redis, partitions: int, plan_id: str, step_id: str) ->
 
 
 class Doing(NamedTuple):
-    """The known activities of a plan's steps, by step."""
+    """The activity of each step that has one, and the server's time of reading in ms."""
 
     steps: dict[str, StepActivity]
     now: int  # of the server, ms

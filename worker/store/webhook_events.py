@@ -69,12 +69,12 @@ def postpone(client: Redis, entry: bytes, job: bytes, delay_s: float) -> None:
 
 
 def wake_postponed(client: Redis, most: int) -> None:
-    """Return the due jobs to their stream."""
+    """Move at most `most` due jobs back to the stream of jobs."""
     _call(client, functions.WAKE_POSTPONED, (keys.WEBHOOK_JOBS, keys.WEBHOOK_LATER), most)
 
 
 def is_withdrawn(client: Redis, goal_id: str) -> bool:
-    """Return whether a goal was overtaken and may still be sent."""
+    """Return whether a newer goal overtook this goal before its job sent it."""
     return client.zscore(keys.WEBHOOK_WITHDRAWN, goal_id) is not None
 
 

@@ -57,7 +57,7 @@ class FairInbox(Inbox):
         return [self.entry_of(*each) for each in found]
 
     def have_wait(self, entries: Sequence[StreamEntry]) -> None:
-        """Add entries to the waiting ones of their tenants."""
+        """Add each entry to the entries that wait for a turn of its tenant."""
         named = [part for entry in entries for part in (entry.entry_id, _tenant(entry))]
         functions.call(self.client, "FCALL", functions.WAIT_TURN, 2, self.stream, self.turns, GROUP, WAITING, *named)
 

@@ -59,7 +59,7 @@ class StreamEntry(Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """Size of its largest part, in bytes."""
+        """The size of the entry's largest field, in bytes."""
         return max(map(len, self.fields.values()), default=0)
 
     def field(self, name: str) -> str | None:
@@ -115,7 +115,7 @@ class Inbox:
         return StreamEntry(self.stream, entry_id, dict(zip(values, values, strict=False)))
 
     def _in_group(self, *call: Any) -> Any:
-        """Call a command that needs the group; if the group is missing, it is created first."""
+        """Run a command that requires the consumer group; create the group first if it is missing."""
         try:
             return functions.call(self.client, *call)
         except ResponseError as error:
