@@ -54,7 +54,8 @@ class GoalRules:
 class AttemptRules:
     """Rules for attempts at steps of one risk.
 
-    Without `tokens` an attempt may reserve the estimate of its step. At least `mutants` mutants of a change are tried.
+    Without `tokens` an attempt may reserve the estimate of its step. Controllers test each change with at least
+    `mutants` mutants.
     """
 
     retries: int

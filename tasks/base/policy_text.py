@@ -211,7 +211,7 @@ def _name(path: Path) -> str:
 
 
 def _line_of(path: Path, lines: Lines) -> int:
-    """Return the line that has the longest part of `path`: its key, else its table; 0 if there is none."""
+    """Return the line of a key, or of the nearest table around the key; 0 if the text has neither."""
     if path in lines.within:
         return lines.within[path]
     return next((lines.at[path[:size]] for size in range(len(path), 0, -1) if path[:size] in lines.at), 0)

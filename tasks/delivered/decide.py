@@ -162,7 +162,7 @@ def _why_left(current: FollowUp, reason: str) -> str:
 
 
 def _reason(end: GoalAnswer) -> str:
-    """Return why a follow-up goal has changed nothing, as code of Markdown; empty while it may, or if it has.
+    """Return why a follow-up goal changed nothing, as Markdown code; empty if it changed something, or still may.
 
     A forge obeys no mention, command, link or image in code.
     """
@@ -201,7 +201,7 @@ def has_news(change: DeliveredChange, seen: SeenChange, now: int) -> bool:
 
 
 def is_stale(change: DeliveredChange, seen: SeenChange, terms: Terms) -> bool:
-    """Whether an open change needs another landing. After too many landings a person takes it over."""
+    """Return whether an open change needs another landing, or after too many landings a person."""
     is_wanted = seen.stale is Stale.CONFLICT or seen.stale is terms.lands_if
     if terms.lands_if is Stale.NO or seen.stale is Stale.NO or not (seen.is_open and terms.acts and is_wanted):
         return False
@@ -290,7 +290,7 @@ def _reply(change: DeliveredChange, thread: str, text: str) -> None:
 
 
 def hand_over(change: DeliveredChange, why: str) -> None:
-    """Leave a change to people, once."""
+    """Leave a change to a person, with a comment that gives the reason; this happens once for a change."""
     if not change.handed_over:
         change.handed_over = why
         _do(change, Act(kind="comment", text=f"The planner leaves this change to a person: {why}."))

@@ -40,7 +40,8 @@ def keep(unit: UnitOfWork, seen: Judgement) -> None:
 def given_to(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
     """Return the answers of the done steps that `step` names, nearest first, at most MAX_ANSWERS bytes in all.
 
-    Raises NeedsSteps if the snapshot lacks an answer; the error also names those that other ready steps will need.
+    Raises NeedsSteps if the snapshot lacks an answer. The error also names the answers that other ready steps will
+    need.
     """
     if missing := _lacking(unit, step):
         raise NeedsSteps(missing.union(*(_lacking(unit, each) for each in unit.ready.values() if each.spec)))

@@ -165,7 +165,7 @@ def _explain(step: Step, found: NotRun, told: list[list[Any]]) -> tuple[str, dic
 
 
 def advise(facts: Facts) -> str:
-    """Return the settings that make the verification run."""
+    """Return advice on how to make the verification run on the hosts of controllers."""
     if facts.evidence.get("untold"):
         return f"Have controllers run each tool in its `cwd`, and report it in `verify` of outcomes. Then {AGAIN}."
     program, hosts = facts.evidence.get("program", "the tool"), ", ".join(facts.evidence.get("hosts", ()))

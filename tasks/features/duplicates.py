@@ -108,7 +108,7 @@ def refuse(goal: Goal, policy: Policy, claims: FileClaims | None) -> Rejected | 
 
 
 def adopt(goal: Goal, policy: Policy, claims: FileClaims | None) -> tuple[str, str] | None:
-    """Return why a goal has nothing to do, and the plan that does the same, if its policy adopts that plan."""
+    """Return why a goal needs no plan, and the id of the plan that does the same; None if its policy adopts none."""
     if asked_of(goal, policy) is not Duplicates.ADOPT or not (known := found(goal, claims)):
         return None
     what, plan_id = known
@@ -116,7 +116,7 @@ def adopt(goal: Goal, policy: Policy, claims: FileClaims | None) -> tuple[str, s
 
 
 def is_settled(goal: Goal, policy: Policy, claims: FileClaims | None) -> bool:
-    """Whether the policy `refuse` or `adopt` denies the goal a plan because another plan does the same."""
+    """Return whether another plan does the same, so that the policy `refuse` or `adopt` gives this goal no plan."""
     return bool(refuse(goal, policy, claims) or adopt(goal, policy, claims))
 
 

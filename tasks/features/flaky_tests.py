@@ -1,10 +1,10 @@
 """Handles attempts that failed only by tests that are known to be flaky, and learns new ones.
 
-The known flaky tests are read when the plan is created (`tasks/memory`) and are part of its head. Added to them are
-tests that a repair step of the plan saw pass without a change. Such a failure shows little about the plan's work. A
-step that only verifies first runs again; then its next result counts as usual. A step that patches is tried again, and
-its failure is not compared with the previous one, and not counted among failures in a row. The goal's own failing tests
-are never taken for flaky.
+The known flaky tests are read when the plan is created (`tasks/memory`) and are part of its head. The plan adds tests
+that a repair step saw pass without a change. A failure by such tests shows little about the plan's work. A step that
+only verifies first runs again; then its next result counts as usual. A step that patches is tried again. Its failure is
+not compared with the previous one, and does not count among failures in a row. The goal's own failing tests never count
+as flaky.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def _documents(goal: Goal) -> dict[str, str]:
 
 
 def _end_of(log: str, size: int) -> str:
-    """Keep the end of a log, after the lines of errors that come before that end."""
+    """Return the end of a log in at most `size` bytes; error lines from before this end come first."""
     read = log[-READ * size :]
     whole = read if len(read) == len(log) else read.partition("\n")[2] or read
     if not whole.strip():

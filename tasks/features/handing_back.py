@@ -86,7 +86,7 @@ def _breaks_a_rule(step: Step, outcome: Outcome) -> bool:
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Try a step that was handed back again after a pause, or halt its plan if no controller can do it."""
+    """Retry a step that was handed back, after a pause; halt its plan if no controller can do the step."""
     step, back = seen.step, seen.handed_back
     if back is None:
         return False
@@ -138,7 +138,7 @@ def _name_trouble(back: HandedBack) -> str:
 def _nobody_can(
     unit: UnitOfWork, step: Step, found: dict[str, Any], back: HandedBack
 ) -> tuple[str, dict[str, Any]] | None:
-    """Return why no controller can do a step, with the evidence; None if one still may."""
+    """Return why no controller can do a step, with the evidence; None if a controller may still do it."""
     if back.kind in PASSING:
         return None
     by, count, minutes = found["by"], found["count"], (unit.snapshot.now - found["began"]) // 60_000

@@ -45,9 +45,9 @@ SETUP_AGAIN, OWN, MISSPELT = "setup_again", "own_module", "misspelt_module"  # t
 
 
 def keep_names(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> None:
-    """Store the names that the manifests declare, and the repository's own; nothing without a manifest.
+    """Store the module names that the manifests declare, and the names of the repository's own modules.
 
-    If there are too many names to store, no module counts as undeclared.
+    Without a manifest nothing is stored. If there are too many names to store, no module counts as undeclared.
     """
     if goal.context.manifests:
         own, declared = modules_of((*goal.context.files, *goal.allowed_files)), names_in(goal.context.manifests)

@@ -45,7 +45,7 @@ class Need(NamedTuple):
 
 
 def keep_goal(unit: UnitOfWork, _: PlanSeed, goal: Goal, draft: Draft) -> None:
-    """Store the goal's allowed files and its words, if its plan makes changes."""
+    """Store the goal's allowed files, and its fields for another submission, if its plan makes changes."""
     changes = draft.state is not None or any(step.mode is Mode.PATCH for step in draft.steps)
     if not changes or not 0 < len(goal.allowed_files) <= MOST_FILES:
         return

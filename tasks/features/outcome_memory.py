@@ -63,7 +63,10 @@ def read(raw: Sequence[bytes], goal: Goal, __: int) -> dict[str, Any]:
 
 
 def compare_steps(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
-    """Replace the stored records by those that are similar to the goal and the steps of its draft."""
+    """Replace the recalled records in the plan seed by the records that are similar to the goal or its draft's steps.
+
+    Also store the checks, and the order of steps, that these records suggest.
+    """
     recalled = plan_seed.recalled.get(OUTCOMES) or {}
     if RAW not in recalled:  # nothing is recorded, or a log has the result already
         return plan_seed
@@ -80,7 +83,7 @@ def compare_steps(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
 
 
 def put_in_order(plan_seed: PlanSeed, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
-    """Put the steps of a draft into the order that was found for them."""
+    """Sort the steps of a draft by the order that past attempts suggest, if the plan seed has one."""
     known = (plan_seed.recalled.get(OUTCOMES) or {}).get("order")
     if not known:
         return steps
@@ -158,7 +161,7 @@ def begin(plan: PlanRecord, recalled: dict[str, Any]) -> None:
 
 
 def keep_list(unit: UnitOfWork, _: PlanSeed, __: Goal, ___: Draft) -> None:
-    """Refresh a list that a plan begins to use, and drop its oldest records."""
+    """Refresh the list of records that a plan begins to use, and drop its oldest records."""
     if place := place_of(unit.plan.head):
         unit.change.memory.append(RecordedAttempt(place.name, b""))
 

@@ -91,9 +91,10 @@ def limits_of(plan_seed: PlanSeed, goal: Goal, _: Draft) -> Mapping[str, int]:
 
 
 def asked_of(goal: Goal, policy: Policy) -> Overlap:
-    """Return a plan's choice about files of live plans: that of its goal, else of the last row of its policy.
+    """Return how a plan treats overlaps: as its goal chooses, else as the last row of its policy, else by default.
 
-    A plan that goes on with a delivered branch never waits: the plan before it keeps the files of that branch.
+    By default a plan that delivers waits, and another plan goes on. A plan that goes on with a delivered branch never
+    waits, because the plan before it keeps the files of that branch.
     """
     if goal.delivery and goal.delivery.onto:
         return Overlap.ALLOW
@@ -126,7 +127,7 @@ def keep_read(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> PlanSeed:
 
 
 def note_read(unit: UnitOfWork, plan_seed: PlanSeed, _: Goal, __: Draft) -> None:
-    """Add the claims that the creation of a plan read to its log."""
+    """Add to the plan's log the claims that were read at its creation."""
     if plan_seed.claims:
         unit.around["claims"] = plan_seed.claims.tell()
 
@@ -370,7 +371,7 @@ def _named(others: str) -> str:
 
 
 def advise(facts: Facts) -> str:
-    """Return the plans to wait for, and how to wait for them automatically."""
+    """Return advice to wait for the plans that claim the files, and how to do that automatically."""
     told = listing(f"{each['file']} ({', '.join(each['plans'])})" for each in facts.evidence.get("overlaps", ()))
     told = told or listing(error["message"].rstrip(".") for error in facts.evidence.get("errors", ()))
     ways = sentence(f"{AGAIN} once these plans have ended", "set overlap to wait, so that it waits for them by itself")

@@ -168,7 +168,7 @@ def _is_of_base(plan: PlanRecord, outcome: Outcome | PlainOutcome) -> bool:
 
 
 def _keep_base(plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome) -> None:
-    """Store the reports of tools of tests at the commit that the plan began with."""
+    """Store the reports of test tools at the commit that the plan began with."""
     base = plan.reports.base
     for tool, receipt in zip(facts["verify_tools"], outcome.verify or (), strict=False):
         if not receipt.report or len(base) >= MOST_AT_BASE:
@@ -210,7 +210,7 @@ def note(unit: UnitOfWork, seen: Judgement) -> None:
 def _news(
     plan: PlanRecord, facts: Mapping[str, Any], outcome: Outcome | PlainOutcome
 ) -> tuple[Collection[str], bool, Collection[str]]:
-    """Return new facts of a proof: tools without a report, whether a report is complete, changed tests."""
+    """Return facts that the plan does not store yet: tools without a report, if a report is whole, changed tests."""
     if _is_of_base(plan, outcome):
         return (), False, ()
     known = plan.reports if plan.keeps(Reports) else Reports()
@@ -224,7 +224,7 @@ def _news(
 
 
 def proves_itself(plan: PlanRecord, facts: dict[str, Any], outcome: PlainOutcome) -> bool:
-    """Return whether a success has no doubt, and nothing to store."""
+    """Return whether nothing casts doubt on a success, and no fact about it has to be stored."""
     for receipt in outcome.verify or ():
         if receipt.report is not None:
             break

@@ -67,9 +67,9 @@ def _comes_after(unit: UnitOfWork, seen: Judgement, files: Sequence[str]) -> boo
 
 
 def insert_after(unit: UnitOfWork, seen: Judgement) -> None:
-    """Insert the waiting step of riskier files after a step that is done.
+    """Insert the step with the riskier files after a step that is done, if `judge` has put it there.
 
-    Raises NeedsSteps if the snapshot lacks a step that waits for it.
+    Raises NeedsSteps if the snapshot lacks a step that waits for the done step.
     """
     step = seen.step
     if not (files := unit.plan.riskier_files.after.get(step.step_id)):

@@ -29,7 +29,10 @@ MOST_NAMED = 5
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Emit that a success of a step with a verification has no proof; if receipts are required it is a failure."""
+    """Emit an event if nothing proves the success of a step with a verification.
+
+    If receipts are required, such a success is a failure. Always returns false.
+    """
     if seen.failure is None and (changed := changed_tests(seen.step.facts, seen.outcome)):
         _doubt_tests(unit, seen, changed)
     requires = budget.requires_receipts(unit.plan.head)
@@ -41,7 +44,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
 
 
 def changed_tests(facts: Mapping[str, Any], outcome: Outcome) -> list[str]:
-    """Return the failing tests that a step had to make pass and that it changed against its patterns."""
+    """Return the failing tests that a step had to make pass, but changed although its patterns exclude them."""
     touched = dict.fromkeys((*outcome.touched_files, *outcome.created_files))
     spared = facts["excluded_patterns"]
     changed = (path for path in touched if path in spared and path not in facts["allowed_files"])
@@ -49,7 +52,7 @@ def changed_tests(facts: Mapping[str, Any], outcome: Outcome) -> list[str]:
 
 
 def _doubt_tests(unit: UnitOfWork, seen: Judgement, files: Sequence[str]) -> None:
-    """Emit that a success changed the tests that it had to make pass."""
+    """Doubt a success that changed the tests that it had to make pass, and emit an event."""
     seen.doubt = "the failing test itself was changed"
     about = {"step_id": seen.step.step_id, "attempt": seen.attempt.attempt, "verified": False}
     unit.emit("outcome.unverified", {**about, "files": [*files][:MOST_NAMED]}, seen.doubt)

@@ -68,7 +68,7 @@ class CacheQuestion:
         return replace(made, cache=(PUT, self.field, kept_s), notes={DRAFT_NOTE: note})
 
     def _is_of_use(self, setting: Setting) -> bool:
-        """Return whether the last answer makes a plan by itself, without a template in its place."""
+        """Return whether the last answer alone makes a plan, without another answer or a template."""
         strict = replace(setting, options={**setting.options, "fallback": "reject", "max_attempts": 1})
         return isinstance(goals.plan(self.goal, self.catalogue, strict), Draft)
 

@@ -137,7 +137,10 @@ def _most_similar(best: Mapping[int, float], known: Sequence[_Group], now: int) 
 
 
 def describe(similar: Mapping[str, Any], *, roughly: bool = False) -> str:
-    """Describe the results of an entry of `similar`; with `roughly` there are no figures, which change often."""
+    """Return the results of an entry of `Compared.similar` as a text.
+
+    With `roughly` the text has no figures, because these change often.
+    """
     names = f"{similar['title']} ({', '.join(similar['files']) or 'no files'})"
     failed, attempts, succeeded = similar["failed"], similar["attempts"], similar["succeeded"]
     if roughly:

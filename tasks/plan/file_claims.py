@@ -97,7 +97,7 @@ def plans_of(text: str) -> list[str]:
 
 
 def count_claims(text: str) -> int:
-    """Count the claims on a file, those that a shortened text leaves out included."""
+    """Count the claims on a file, also the claims that a shortened text leaves out."""
     return sum(_weight(each) for each in text.split())
 
 
@@ -175,7 +175,7 @@ class FileClaims:
         return {name: part for name, part in told.items() if part}
 
     def knows(self, files: Iterable[str], *, deep: bool) -> bool:
-        """Return whether the claims of these files were read, and at least as deep."""
+        """Return whether the claims on these files were read, and with `deep` the waits of plans, too."""
         return self.deep >= deep and (self.asked is None or self.asked.issuperset(files))
 
     def of(self, file: str) -> str:

@@ -271,7 +271,7 @@ class UnitOfWork:
         self.change.events.append((event_type(what), codec.dumps(event)))
 
     def wake_at(self, due: int) -> None:
-        """Have the plan looked at by `due` at the latest (ms). A timer that fires too early waits again."""
+        """Set the plan's timer to `due` (ms), unless it runs out earlier. A timer that fires too early is set again."""
         if self.plan.wake_by(due):
             self.change.wake = due
             self.plan.dirty.add("live")

@@ -1,4 +1,4 @@
-"""Expands a plan from the answers of its steps: its strategy gets every end, within the same commit.
+"""Expands a plan from the answers of its steps: the plan's strategy learns of each end of a step, in the same commit.
 
 Added steps are validated, counted, versioned and logged like a revision. A strategy widens no allowlist and no budget.
 """

@@ -85,7 +85,8 @@ def _halt_step(unit: UnitOfWork, step: Step, rule: str) -> None:
 def _explain(unit: UnitOfWork, evidence: Mapping[str, Any], unblock: str) -> dict[str, Any]:
     """Add the common parts of an explanation: policy version, value and limit, events, and advice.
 
-    A rule with a counter has its own value and limit; other rules have a time, a number of errors, or a command.
+    The evidence of a rule with a counter has its own value and limit. Other rules compare a time, or count errors or
+    commands.
     """
     if "until" in evidence:
         met = {"value": unit.at, "limit": evidence["until"], "limit_name": "until"}

@@ -1,6 +1,7 @@
 """Halt rules of plans, as a table that is checked after every outcome.
 
-No rule has fired in a live plan, so checking the step of the outcome is enough. The thresholds are limits of the goal.
+While a plan is live, no rule has fired, so it is enough to check the step of the outcome. The thresholds are limits of
+the goal.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ GREW = "FILES_CREATED"  # an entry among them in place of a category
 
 
 class Seen(NamedTuple):
-    """The last event of a step; `created` and `growth_kb` are those of a failed attempt, whose change is discarded."""
+    """A plan and a step after an attempt, as the halt rules see them.
+
+    `created` and `growth_kb` are figures of a failed attempt, whose change is discarded.
+    """
 
     plan: PlanRecord
     step: Step
@@ -170,7 +174,7 @@ AT_ONCE = MappingProxyType(
 
 
 class Success(Struct, frozen=True, gc=False):
-    """A successful attempt, as the counters see it; times in ms."""
+    """A successful attempt in the form that counters take; times in ms."""
 
     step: Step
     outcome: Outcome | PlainOutcome
@@ -181,7 +185,7 @@ class Success(Struct, frozen=True, gc=False):
 
 
 def success_of(step: Step, outcome: Outcome | PlainOutcome, verification: str, began: int, now: int) -> Success:
-    """Return a success as the counters see it."""
+    """Return a successful attempt in the form that counters take."""
     lands = outcome.success and bool(outcome.touched_files or outcome.created_files)
     return Success(step, outcome, verification, began, now, lands)
 

@@ -62,7 +62,7 @@ def connected(files: Sequence[str], imports: Imports) -> list[tuple[str, ...]]:
 
 
 def _imported_first(files: Sequence[str], imports: Imports) -> tuple[str, ...]:
-    """Sort files behind those that they import; cycles are broken in the given order."""
+    """Return the files, each after the files that it imports; cycles are broken in the given order."""
     left, done = [*files], list[str]()
     while left:
         free = (path for path in left if not set(left).difference({path}).intersection(imports.get(path, ())))

@@ -47,7 +47,10 @@ def evidence_of(failure: Mapping[str, Any], outcome: Outcome) -> Evidence:
 
 
 def names_file(path: str, named: str) -> bool:
-    """Return whether `named` means `path`, perhaps with the folder of a checkout before it, or with fewer folders."""
+    """Return whether `named` means `path`: they are equal, or one ends with the other.
+
+    So `named` may have the folder of a checkout before it, or fewer folders.
+    """
     named = named.removeprefix("./")
     return path == named or named.endswith("/" + path) or path.endswith("/" + named)
 

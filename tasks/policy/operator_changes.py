@@ -39,7 +39,7 @@ def tighten_plan(unit: UnitOfWork, files: Collection[str]) -> None:
 
 
 def files_of_no_step(unit: UnitOfWork, files: Collection[str]) -> list[str]:
-    """Return those of `files` that no step of the plan has or can get after an expansion.
+    """Return those of `files` that no step of the plan has, and that no step of an expansion could get.
 
     A plan of more than MOST_READ steps is not checked. Raises NeedsSteps if the snapshot lacks steps.
     """

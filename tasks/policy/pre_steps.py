@@ -269,7 +269,7 @@ def looks_inserted(step_id: str) -> bool:
 
 
 def result_of(outcome: Outcome) -> dict[str, Any] | None:
-    """Return the result of a pre-step from its outcome; None if there is none."""
+    """Return the exit codes and the text of a pre-step's outcome as its result; None if the outcome has neither."""
     evidence, said = outcome.failure_evidence, outcome.output if isinstance(outcome.output, str) else ""
     codes = fit_evidence(", ".join(f"{each.tool} exit code {each.exit_code}" for each in outcome.verify or ()))
     text = fit_evidence((evidence and evidence.stack_trace_head) or said)

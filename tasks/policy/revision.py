@@ -36,7 +36,7 @@ ATTEMPTS = 3  # columns of the table; later failures are treated as the third
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revised step, the step before it, and the names of the strategies that made it."""
+    """A revised step, the step to insert before it, and the names of the strategies that revised it."""
 
     step: PlannedStep
     before: PlannedStep | None

@@ -1,4 +1,4 @@
-"""Steps before a failed one that landed a patch: they may have caused its findings."""
+"""Finds the steps before a failed one whose patches landed: these patches may have caused its findings."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ Wanted: TypeAlias = tuple[Step, StepCard]
 
 
 def card_of(step: Step) -> StepCard:
-    """Return the card of a step; its spec must have been read."""
+    """Return the constant facts of a step, which are computed once; the step's spec must have been read."""
     found: StepCard | None = step.card
     if found is not None:
         return found

@@ -125,7 +125,10 @@ def keep_goals_tests(unit: UnitOfWork, _: PlanSeed, goal: Goal, __: Draft) -> No
 
 
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
-    """Store the result of a baseline, and excuse failures of other steps that existed before the plan."""
+    """Store the result of a baseline step; in other steps, excuse tests that failed before the plan.
+
+    Returns whether the step needs no other judge.
+    """
     step, outcome = seen.step, seen.outcome
     if is_baseline(step.facts) and _end_baseline(unit, step, outcome, seen.failure):
         return True

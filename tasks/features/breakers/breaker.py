@@ -64,8 +64,8 @@ class Breaker:
     """A breaker that has tripped. `id` is the id of the pause; times are in ms.
 
     `verifies` is true if steps with a verification failed; then only the success of such a step closes the breaker.
-    `due` is the time of the next probe. `plan` has the probe `token` since `given`, and `tried` are the plans that had
-    it before. `first` is the plan that gets the next probe: its last probe succeeded without a verification.
+    `due` is the time of the next probe. Since `given`, `plan` has the probe with this `token`; the plans in `tried` had
+    a probe before. `first` is the plan that gets the next probe: its last probe succeeded without a verification.
     """
 
     id: str
@@ -119,7 +119,7 @@ class Breaker:
 class Evidence(NamedTuple):
     """Later states of the failed steps, and times (ms) of verified successes in their repository.
 
-    `states` has plan and step as its key; a plan that is gone has no state.
+    The keys of `states` are pairs of plan and step. A plan that is gone has no state.
     """
 
     states: Mapping[tuple[str, str], str]
@@ -214,7 +214,7 @@ def _follow(breaker: Breaker, probe: tuple[int, ProbeNews] | None, now: int, ter
 
 
 def close(breaker: Breaker, why: str, now: int) -> Next:
-    """Lift the pause; failures are counted from zero afterwards."""
+    """Return the action that lifts the pause; failures are counted from zero afterwards."""
     return Next(What.CLOSE, replace(breaker, closing=True, told=False), now, why)
 
 

@@ -291,7 +291,10 @@ def _fail(unit: UnitOfWork, step: Step, failure: Mapping[str, Any]) -> None:
 
 
 def expire(unit: UnitOfWork, step: Step, failure: Failure, claimed: bool) -> bool:
-    """Go on after a controller went silent, or after no controller claimed the attempt in time."""
+    """Go on with a delivery whose attempt expired: try it again if a controller had claimed it, else give it up.
+
+    Returns whether the plan is delivering.
+    """
     if unit.is_delivering and claimed:
         _fail(unit, step, failure)
     elif unit.is_delivering:

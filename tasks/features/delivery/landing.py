@@ -228,7 +228,7 @@ def bring_up_to_date(unit: UnitOfWork, step: Step, landed: Landed, failure: Fail
 
 
 def _end(unit: UnitOfWork, step: Step, failure: Failure | None) -> None:
-    """End a landing that another landing follows."""
+    """End a landing that did not succeed; another landing follows."""
     if failure:
         unit.plan.structure.replaced += 1
         unit.end_step(step, "FAILED", "failed", failure["category"])
@@ -292,7 +292,10 @@ def _make(unit: UnitOfWork, land: Step, files: tuple[str, ...], known: Mapping[s
 
 
 def given_to(unit: UnitOfWork, step: Step) -> dict[str, Any] | None:
-    """Return the base and the documents of steps on top of the target. Raises NeedsSteps if a note is missing."""
+    """Return the base commit and the documents for a step on top of the target; None for any other step.
+
+    Raises NeedsSteps if the snapshot lacks a note.
+    """
     kept = unit.plan.delivery
     if not kept.base or step.step_id not in (kept.step, kept.mending):
         return None
