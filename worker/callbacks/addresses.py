@@ -80,7 +80,7 @@ def is_named(address: Address, allowed: Iterable[Network]) -> bool:
 
 
 def is_public(address: Address) -> bool:
-    """Return whether an address is public on the internet, and so is each IPv4 address that is embedded in it."""
+    """Return whether an address, and each IPv4 address embedded in it, is public on the internet."""
     if isinstance(address, IPv6Address):
         if address.scope_id or address in COMPATIBLE or address in NAT64[1]:
             return False

@@ -51,7 +51,7 @@ class About:
         return cls(**{name: record.get(name) for name in cls.__slots__})
 
     def encode(self) -> bytes:
-        """Return it as JSON."""
+        """Return the subject as JSON."""
         return codec.dumps({name: getattr(self, name) for name in self.__slots__})
 
 

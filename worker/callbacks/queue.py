@@ -78,7 +78,7 @@ class Queue:
         return Delivery(name.decode(), About.decode(about), int(tries), codec.loads(log), int(until))
 
     def note(self, endpoint_id: str, taken: Delivery, ended: str, wait_s: float) -> bool:
-        """Record the result of a try. Returns False if another worker has the delivery by then."""
+        """Record the result of a try. Return False if another worker has leased the delivery meanwhile."""
         log = codec.dumps(taken.log[-ATTEMPTS_KEPT:])
         kept = (endpoint_id, taken.id, taken.leased, int(wait_s * 1000), ended, taken.tries, log)
         return bool(self._call(functions.NOTE_TRY, *kept))

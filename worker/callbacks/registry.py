@@ -25,7 +25,7 @@ TOKEN = re.compile(r"[\x21-\x7e]{1,4000}")
 
 
 class WrongEndpoint(PlannerError):
-    """There cannot be such an endpoint."""
+    """The endpoint is invalid, or there are too many endpoints."""
 
 
 class Wanted(NamedTuple):
@@ -43,7 +43,10 @@ class Wanted(NamedTuple):
 def add(
     client: Redis, box: SecretBox, wanted: Wanted, partitions: int, allowed: tuple[Network, ...]
 ) -> tuple[Endpoint, str]:
-    """Add an endpoint. Returns it with its secret, which cannot be shown again. Raises PlannerError."""
+    """Add an endpoint. Return it with its secret, which cannot be shown again.
+
+    Raises PlannerError if the endpoint is invalid or cannot be stored.
+    """
     events = _checked(wanted, allowed)
     if len(endpoints.read_all(client)) >= MOST_ENDPOINTS:
         raise WrongEndpoint(f"There are {MOST_ENDPOINTS} endpoints, which is the most.")

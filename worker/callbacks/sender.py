@@ -166,7 +166,7 @@ _lock = threading.Lock()
 
 
 def deliver(queue: Queue, settings: Settings) -> None:
-    """Create deliveries from the outbox, and start the due tries; returns without waiting for those."""
+    """Create deliveries from the outbox, and start the due tries. Return without waiting for the tries."""
     queue.fan_out()
     if due := queue.due():
         try:

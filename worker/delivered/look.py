@@ -74,7 +74,7 @@ READERS: Mapping[Scheme, Callable[[Forge, str, Writers], ChangeReader]] = {Schem
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """Looks at delivered changes at the forges of the sources of `file`."""
+    """Looks at delivered changes at their forges; `file` (PLANNER_WEBHOOKS_FILE) describes the forges."""
 
     client: Redis
     partitions: int
@@ -275,7 +275,7 @@ class Looks:
         return frozenset(recall({f"{each.day} {each.test}": each.times for each in seen}, now).flaky)
 
     def _announce(self, change: DeliveredChange, moved: Act) -> None:
-        """Count a move, and send its event and callbacks."""
+        """Count a change's move to another state, and send the event and the callbacks about it."""
         after = DeliveryState(moved.text)
         HERE.count(metrics.CHANGES, after)
         if after is DeliveryState.MERGED:

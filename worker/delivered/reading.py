@@ -67,7 +67,7 @@ class Writers:
 
 
 def dicts(found: Any) -> list[dict[str, Any]]:
-    """Return the objects of a list; none if it is no list."""
+    """Return the objects in a list, without other items; empty if `found` is no list."""
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 

@@ -1,4 +1,1 @@
-"""From messages to commits: outcomes, clocks, goals and bulk commands.
-
-The pure handlers decide, the store keeps.
-"""
+"""Turns messages into commits: outcomes, clocks, goals and bulk commands. Pure handlers decide, the store writes."""

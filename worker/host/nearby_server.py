@@ -14,7 +14,7 @@ FOUND = re.compile(r"redis://planner:[\w-]+@127\.0\.0\.1:\d+/0")
 
 
 def make_private(data_dir: Path) -> None:
-    """Create the directory with access for its owner only; an existing one is changed."""
+    """Create the directory, or change an existing one, so that only its owner has access."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     data_dir.chmod(0o700)
 
@@ -28,7 +28,7 @@ def password(data_dir: Path) -> str:
 
 
 def write(file: Path, text: str) -> None:
-    """Replace a file that only its owner can read."""
+    """Replace a file, or create it, so that only its owner can read it."""
     fresh = file.with_name(f"{file.name}.new")
     fresh.unlink(missing_ok=True)
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:

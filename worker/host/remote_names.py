@@ -31,14 +31,14 @@ def place_of(name: str) -> str:
 def name_of(url: str) -> str | None:
     """Return the name of a repository in the URL of a remote, such as `acme/shop`.
 
-    None for a path of this machine, which is no name for others.
+    Returns None for a path of this machine, because other machines do not know that path.
     """
     host, path = host_and_path(url)
     return path if host and path and path.isprintable() and not set(" @") & set(path) else None
 
 
 def host_and_path(name: str) -> tuple[str, str]:
-    """Return the host in the name or URL of a repository, if there is one, and its path, such as `acme/shop`."""
+    """Return host and path of a repository's name or URL, such as `acme/shop`; the host is empty if there is none."""
     host, path = "", name.strip()
     if "://" in path:
         host, _, path = path.partition("://")[2].partition("/")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def exists(pid: int) -> bool:
-    """Return whether there is a process with this id; it may be another one than before."""
+    """Return whether a process with this id exists; it may be another process than the one that had the id before."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

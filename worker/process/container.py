@@ -40,10 +40,10 @@ from worker.webhooks.jobs import WebhookJobs
 
 
 class Container:
-    """The objects that the threads of one process share.
+    """The objects that the threads of one process use, each made when it is first needed.
 
-    Several threads may use the clients, `memory`, `quota` and `policies` at once; one at a time uses the engine of a
-    partition (partition_engines.py).
+    Several threads may use the clients, `memory`, `quota` and `policies` at once. Only one thread at a time uses the
+    engine of a partition (partition_engines.py).
     """
 
     def __init__(self, settings: Settings, *, is_worker: bool = False) -> None:

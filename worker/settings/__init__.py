@@ -1,1 +1,1 @@
-"""`PLANNER_*`: what operators may set, with its types, its secrets and the tools they add."""
+"""The settings `PLANNER_*` of operators: their types, secrets, and files of tools and issuers."""

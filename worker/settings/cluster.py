@@ -1,6 +1,6 @@
 """URLs of a cluster of servers: `redis+cluster://[user:password@]host:port[,host:port]`.
 
-The hosts are some of its servers, which name the others. With `rediss+cluster://` all speak TLS.
+The hosts are some servers of the cluster, which report the others. With `rediss+cluster://` all connections use TLS.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ def read() -> dict[str, str]:
 def protect() -> None:
     """Remove the secrets from this process's environment, and protect its memory.
 
-    Processes of its user could read both. `read` still returns them. Call it after each exec; a forked process inherits
-    it.
+    Other processes of the same user could read both. `read` still returns the secrets. Call this after each exec; a
+    forked process inherits the protection.
     """
     _kept.update(read())
     _files_read.update(files())

@@ -11,7 +11,7 @@ PREFIX = "PLANNER_"
 
 
 class FromEnvironment(BaseModel):
-    """Every field is the variable PLANNER_<NAME>, or one of its aliases."""
+    """Base of the settings: each field is read from the variable PLANNER_<NAME>, or from one of its aliases."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, validate_default=True)
 

@@ -1,6 +1,6 @@
-"""TLS for Redis: the options of all connections, to the store and to the broker.
+"""The TLS options of all connections to Redis, for the store and for the broker.
 
-They are in the query of the URL, which redis-py and kombu both read, so that no client can be made without them.
+The options are in the query of the URL, which both redis-py and kombu read. So no client can be made without them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """URLs of servers that Sentinel watches over: `redis+sentinel://[user:password@]host:port,host:port/master-name[/db]`.
 
-User and password are those of the servers; the sentinels are asked without. With `rediss+sentinel://` both speak TLS.
+User and password are for the servers; sentinels get none. With `rediss+sentinel://` both use TLS.
 """
 
 from __future__ import annotations

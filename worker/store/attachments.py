@@ -48,7 +48,7 @@ class FileFigures(NamedTuple):
 
 
 class KeptDiff(NamedTuple):
-    """The files and the size of a diff, with its text if that was requested and is stored."""
+    """A diff that is stored: the changed files, the size, and the text if it was requested and is stored."""
 
     files: tuple[FileFigures, ...]
     size: int

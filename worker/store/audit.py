@@ -30,7 +30,7 @@ PAGE = 1000
 
 
 class Act(NamedTuple):
-    """One entry without its time: `origin` is the source of the act, `about` its target."""
+    """An entry of the audit log without its time: `origin` is where the request came from, `about` is the target."""
 
     act: str
     by: str

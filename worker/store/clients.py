@@ -84,11 +84,11 @@ class Connects:
 def connect(
     url: str, block_s: float = 0.0, patience_s: float = BLOCK_MARGIN_S, connects: Connects | None = None
 ) -> Redis:
-    """Return a client that never repeats a call by itself: a lost reply could hide entries or apply a call twice.
+    """Return a client that never repeats a call by itself: after a lost reply, a repeated call could apply twice.
 
-    `block_s` is the longest time that one of its calls blocks on the server, and `patience_s` the time beyond that.
-    Needs hiredis, which redis-py then uses. If the URL names sentinels, it follows their master; if it names a cluster,
-    each command goes to the server of its slot.
+    A blocking call of the client waits at most `block_s` seconds in the server; it fails `patience_s` seconds after
+    that. Requires hiredis, which redis-py then uses. If the URL names sentinels, the client follows their master. If it
+    names a cluster, each command goes to the server of its slot.
     """
     redis_tls.warn(url)
     return _maker(url)(

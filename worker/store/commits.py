@@ -34,9 +34,9 @@ OLD_S = 7 * 86_400  # a process of another host cannot be checked; a live one wr
 
 
 class JournalRecord(BaseModel):
-    """What one process knows of one partition's commits, and which process it is.
+    """The record of one process about the commits of one partition, with the identity of the process.
 
-    A newer version may add to it.
+    Newer versions may add fields.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -78,7 +78,7 @@ class OtherJournal:
 
 
 class CommitJournal:
-    """The files of one partition in `folder`; one of them belongs to this object."""
+    """The journal files of one partition in `folder`; this object writes only the file of this process."""
 
     def __init__(self, folder: Path, partition: int) -> None:
         self._folder = folder
@@ -219,7 +219,7 @@ class Commits:
                 self._saving.start()
 
     def sees_loss(self) -> bool:
-        """Compare the server with our record, unless it was just done. Returns whether it lost commits."""
+        """Compare the server with our record, unless that was just done. Return whether the server lost commits."""
         if self.is_compared and time.monotonic() - self._compared_at < COMPARE_S:
             return False
         return self.compare() is not None

@@ -60,7 +60,7 @@ class Filter(NamedTuple):
 
 @dataclass(frozen=True)
 class Dead:
-    """A dead entry; `record` is its DeadEntry as stored, {} if it has none."""
+    """A dead entry; `record` is its stored DeadEntry, or {} if it has none that is readable."""
 
     place: DeadStream
     entry: str
@@ -113,7 +113,7 @@ class Dead:
 
     @property
     def millis(self) -> int:
-        """Time of its dead-lettering in ms, by the server's clock."""
+        """The time when the entry was dead-lettered, in ms of the server's clock."""
         return int(self.entry.partition("-")[0])
 
     def obstacle(self, *, edited: bool = False) -> str | None:

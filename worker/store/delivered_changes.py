@@ -117,7 +117,7 @@ def awaiting_room(record: PlanRecord) -> DeliveryView | None:
 
 
 def read(client: Redis, plan_id: str) -> Kept | None:
-    """Read the change of a plan; None where it has none, or it is forgotten."""
+    """Return the delivered change of a plan; None if the plan has none, or if its record has expired."""
     return read_all(client, [plan_id])[0]
 
 

@@ -24,7 +24,7 @@ RECORD_OF_BEFORE, LIBRARY_OF_BEFORE = "planner:deployment", "planner_1"  # every
 
 
 class WrongDeployment(RefusedRedis):
-    """This process does not agree with the others on its server."""
+    """The settings of this process differ from the settings that its server stores."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__("wrong_settings", sentence)
@@ -80,7 +80,7 @@ def partitions_of(client: Redis) -> int | None:
 
 
 def change(client: Redis, partitions: int) -> None:
-    """Change the number of partitions of the server. Raises WrongDeployment if it has plans, or messages wait."""
+    """Change the server's number of partitions. Raises WrongDeployment if it stores plans, or if messages wait."""
     if found := next(plans(client), None):
         raise WrongDeployment(
             f"This server has plans, such as {found[1]}, and a plan stays in its partition: wait until the last one "
@@ -124,7 +124,7 @@ def _read(client: Redis) -> tuple[int | None, int | None]:
 
 
 def _check_plans(client: Redis, partitions: int) -> None:
-    """Raise WrongDeployment if a plan is in another partition than it would have with that number."""
+    """Raise WrongDeployment if a plan is in another partition than its id determines for this number."""
     for number, plan_id in plans(client):
         if (home := partition_of(plan_id, partitions)) != number:
             raise WrongDeployment(

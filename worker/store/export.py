@@ -1,8 +1,8 @@
-"""All stored data of a plan, as one JSON document.
+"""Exports all stored data of a plan as one JSON document, in pieces.
 
-It is read and written in pieces. The order is stable: the same plan gives the same bytes, except for the time. Data
-that would let a reader act as a controller are left out: valid leases and, while the plan runs, the seed of its leases.
-Lines of the log are unchanged: a lease in one is that of an ended attempt. docs/doctor.md describes the document.
+The same plan gives the same bytes, except for the time. Two things are left out, because a reader could act as a
+controller with them: valid leases and, while the plan runs, their seed. Lines of the log are unchanged: a lease in a
+line belongs to an ended attempt. docs/doctor.md describes the document.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ Item = dict[str, Any]
 def export(
     client: Redis, partitions: int, plan_id: str, may_see: Callable[[Dead], bool] = lambda _: True
 ) -> Iterator[bytes]:
-    """Yield the document of an existing plan, with the dead entries about it that its reader may see.
+    """Yield the document of an existing plan, with the dead entries about the plan that its reader may see.
 
-    `changed_meanwhile` at its end states whether its parts may be inconsistent.
+    `changed_meanwhile` at the end of the document states whether its parts may be inconsistent.
     """
     part = Partition(partition_of(plan_id, partitions))
     k = part.plan(plan_id)
@@ -160,7 +160,7 @@ def _steps(client: Redis, k: PlanKeys) -> Iterator[Item]:
 
 
 def _attempts(client: Redis, k: PlanKeys) -> Iterator[Item]:
-    """Yield each attempt that ended by itself, in the order of the log, with the planner's judgement."""
+    """Yield each attempt that a report or a lost lease ended, in the order of the log, with the planner's judgement."""
     ended: Counter[str] = Counter()
     for line in history.read_log(client, k):
         names = set()

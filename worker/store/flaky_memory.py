@@ -25,7 +25,7 @@ class Remembered(NamedTuple):
 
 
 def list_repositories(client: Redis, partitions: int, tenant: str | None = None) -> Iterator[Remembered]:
-    """Yield the repositories, or those of one tenant, sorted by name."""
+    """Yield the repositories with flaky tests, of all tenants or of one, sorted by name."""
     found: list[Remembered] = []
     for owner, repo in {*_repositories(client, partitions)}:
         if tenant in (None, owner) and (seen := read(client, partitions, owner, repo)):
@@ -52,7 +52,7 @@ def read(client: Redis, partitions: int, tenant: str, repo: str) -> list[Sightin
 
 
 def forget(client: Redis, partitions: int, tenant: str, repo: str, test: str | None = None) -> int:
-    """Delete a tenant's repository from the memory, or one of its tests. Returns the number of deleted tests."""
+    """Delete a repository's flaky tests from the memory, or only `test`. Return the number of deleted tests."""
     key, known = _key(partitions, tenant, repo), read(client, partitions, tenant, repo)
     gone = [each for each in known if test in (None, each.test)]
     if test is None:
@@ -63,9 +63,9 @@ def forget(client: Redis, partitions: int, tenant: str, repo: str, test: str | N
 
 
 def add(client: Redis, partitions: int, tenant: str, repo: str, sightings: Iterable[Sighting]) -> int:
-    """Merge sightings with the stored ones by the larger count of each.
+    """Merge sightings with the stored ones; of two counts, the larger one is kept.
 
-    Returns the number of sightings without capacity.
+    Returns the number of sightings that were dropped because the memory is full.
     """
     key, left_out = _key(partitions, tenant, repo), 0
     known = {(each.day, each.test): each.times for each in read(client, partitions, tenant, repo)}

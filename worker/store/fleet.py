@@ -57,7 +57,7 @@ class Stream:
 
     @property
     def claimed(self) -> int:
-        """Number of its entries that were read and have not ended."""
+        """The number of entries that a controller has read and that have not ended."""
         return sum(each["pending"] for each in self.consumers)
 
 
@@ -79,13 +79,13 @@ class _Controller:
     gone_ms: int = GONE_MS
 
     def silent_ms(self, now: int) -> int:
-        """Return the time in ms since its last request for work or heartbeat."""
+        """Return the time in ms since the controller's last request for work or heartbeat."""
         heard = (each.heartbeat_at or each.since for each in self.steps)
         beats = (now - milliseconds(datetime.fromisoformat(at)) for at in heard if at)
         return max(0, min([self.idle_ms, *beats]))
 
     def state(self, now: int) -> Literal["working", "idle", "gone"]:
-        """Return whether it works, waits for work, or is gone."""
+        """Return whether the controller works, waits for work, or is gone."""
         if self.silent_ms(now) > self.gone_ms and all(step.heartbeat_at for step in self.steps):
             return "gone"  # a controller without heartbeats is never assumed to be gone
         return "working" if self.steps else "idle"
@@ -145,7 +145,7 @@ def standing_commands(client: Redis, now: int) -> list[StandingCommand]:
 def paused_queues(client: Redis, now: int) -> dict[str, str]:
     """Return for each paused queue the actor, the reason and the end of the pause.
 
-    Empty if this user may not read it.
+    Returns nothing if this user may not read pauses.
     """
     try:
         records: Any = client.hgetall(Partition(0).scopes)  # standing commands are the same in all partitions

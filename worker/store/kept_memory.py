@@ -67,10 +67,10 @@ def count(client: Redis, partitions: int, repositories: Iterable[tuple[str, str]
 
 
 def list_repositories(client: Redis, partitions: int, tenant: str | None = None) -> Iterator[RepositoryMemory]:
-    """Yield the repositories, or those of one tenant, sorted by name.
+    """Yield the repositories with remembered data, of all tenants or of one, sorted by name.
 
-    The keys of changes and drafts do not contain the repository. So they are counted for repositories with a plan that
-    ended in the 90 days of stored sums.
+    The keys of changes and drafts do not contain the repository. So changes and drafts are counted only for
+    repositories with a plan that ended in the 90 days of stored sums.
     """
     tests = {each[:2]: each[2:] for each in flaky_memory.list_repositories(client, partitions, tenant)}
     ended = sums.read(client, partitions, sums.Wanted(since=0, by=StatsBy.REPOSITORY, tenant=tenant)).items

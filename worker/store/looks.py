@@ -68,7 +68,7 @@ def due(client: Redis, clocks: Sequence[str]) -> Due:
 
 
 def due_call(clocks: Sequence[str]) -> tuple[str | int, ...]:
-    """Return the call of `due`; `read_due` decodes its reply."""
+    """Return the command that `due` sends; `read_due` decodes its reply."""
     return ("FCALL", functions.DUE, len(clocks), *clocks)
 
 

@@ -43,7 +43,7 @@ def queues_of(client: Redis, partitions: int, attempts: Collection[AttemptRef]) 
 
 
 class EntryPlace(NamedTuple):
-    """Where an outcome is: the streams of two partitions may give the same id."""
+    """The place of an outcome: partition and entry id, because the streams of two partitions may use the same id."""
 
     partition: int
     entry: str

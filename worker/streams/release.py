@@ -1,6 +1,6 @@
-"""Releases the claims of a process at its end: other workers get its entries at once.
+"""Releases the claims of an ending process, so that other workers get its entries at once.
 
-Its consumers leave the groups.
+Then removes the process's consumers from their groups.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""All metrics in one table: their names, kinds, labels, and the processes that export them.
+"""Defines all metrics in one table: their names, kinds, labels, and the processes that export them.
 
 Workers count their own work. The gateway and `planner exporter` read shared state from Redis, such as the length of a
-queue. If two workers exported it, it would be doubled.
+queue. Workers do not export this state: with two workers, Prometheus would count the state twice.
 """
 
 from __future__ import annotations

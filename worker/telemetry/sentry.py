@@ -54,10 +54,7 @@ def report(error: Exception, extras: Mapping[str, str]) -> None:
 
 @contextmanager
 def reported_as(task: str) -> Iterator[None]:
-    """Have Sentry name errors after `task`.
-
-    It is done while Celery's own task of this thread is another one.
-    """
+    """Let Sentry name errors in the block after `task`, instead of the Celery task that this thread runs."""
     with sentry_sdk.new_scope() as scope:
         scope.span = None  # which is that of the other, and would be renamed
         scope.set_transaction_name(task)

@@ -50,7 +50,7 @@ class SharedState:
         self._values: Values = {}
 
     def collect(self) -> Iterator[Family]:
-        """Yield the figures; if the server does not answer, only that it is down."""
+        """Yield the metrics of the shared state; if the server does not answer, only the metric that shows this."""
         with self._lock:
             if time.monotonic() - self._read_at >= FRESH_S:
                 try:

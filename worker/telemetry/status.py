@@ -22,7 +22,7 @@ LAG_S = 10.0  # a timer that is due for longer shows that no worker sweeps
 
 
 class Status(BaseModel):
-    """The state of a worker process, as it reports it. Times are seconds since 1970 of its host."""
+    """The state of a worker process, as the process reports it. Times are seconds since 1970 on the host's clock."""
 
     model_config = ConfigDict(frozen=True)
 

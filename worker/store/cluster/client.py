@@ -1,4 +1,4 @@
-"""A client of a cluster that is used like one of a single server."""
+"""A client of a cluster that has the interface of a client of a single server."""
 
 from __future__ import annotations
 

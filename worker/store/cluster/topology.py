@@ -35,9 +35,9 @@ def slot_of(key: bytes) -> int:
 
 
 class Topology:
-    """The slots of one cluster, for all threads of a process.
+    """The servers of one cluster's slots, as all threads of a process use them.
 
-    It is read again after an error that reports a change, and after a lost connection.
+    The slots are read again after an error that reports a change, and after a lost connection.
     """
 
     def __init__(self, url: str) -> None:
