@@ -1,5 +1,5 @@
-"""Programs that work for a model: how they are run, their input, and how their output is read.
+"""Describes the programs that work for a model: their commands, their input, and how their output is read.
 
-Each is a data file in this folder or of the operator's own (docs/agents.md). The controller and the drafters run them
-without knowing any by name.
+Each program has a data file, in this folder or written by the operator (docs/agents.md). The controller and the
+drafters know no program by its name.
 """

@@ -29,7 +29,7 @@ PLAIN = re.compile(r"[A-Za-z0-9][\w./:=@+ -]*")
 
 
 class WrongAgent(ValueError):
-    """This is no agent that can be used; the message is a sentence for each mistake, without a full stop at the end."""
+    """The agent cannot be used. The message has a sentence for each mistake, without a full stop at the end."""
 
 
 def _pattern(text: str) -> str:
@@ -62,7 +62,7 @@ class _Table(BaseModel):
 
 
 class Options(_Table):
-    """Words that are added to the command, in this order, each where it holds."""
+    """Words that are added to an agent's command, in this order; each group is added only in its case."""
 
     always: Words = ()
     more: Words = ()  # the same, of a file that extends another one
@@ -81,16 +81,17 @@ class Trouble(_Table):
     messages: tuple[Pattern, ...] = ()  # which the message of the error begins with
 
     def has(self, error: AgentError) -> bool:
-        """Return whether `error` is one of these."""
+        """Return whether `error` matches one of these kinds, statuses or patterns of messages."""
         if error.kind in self.kinds or error.status in self.statuses:
             return True
         return any(re.match(pattern, error.message) for pattern in self.messages)
 
 
 class Agent(_Table):
-    """One agent. `variables` are passed on from our environment, in addition to the basic ones.
+    """One agent. A run gets our basic environment variables, and those that `variables` names.
 
-    It is given the `prompt` on its standard input, or the spec; else a word of its command has `{prompt}` in it.
+    The agent reads the prompt or the spec on its standard input. If it reads nothing, a word of its command contains
+    `{prompt}`.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]{0,63}$")]
@@ -108,7 +109,7 @@ class Agent(_Table):
 
     @property
     def read(self) -> Reader:
-        """The reader of its output."""
+        """The function that reads the agent's output."""
         return READERS[self.reader]
 
     @property
@@ -117,11 +118,11 @@ class Agent(_Table):
         return frozenset(self.variables)
 
     def variables_of_run(self, more: Sequence[str] = ()) -> dict[str, str]:
-        """Return its environment, with its own variables and the named ones."""
+        """Return the environment of a run: basic variables, the agent's own, and those that `more` names."""
         return basic_environment((*self.variables, *more)) | WRITES_NO_BYTECODE | self.environment
 
     def grants(self) -> tuple[PathGrant, ...]:
-        """Return the paths that it may reach outside of the system: its existing paths, and files of its command."""
+        """Return the paths beyond the system that a run may reach: `paths` that exist, and files of the command."""
         return (*self._paths(), *grants_of(self.argv))
 
     def _paths(self) -> Iterator[PathGrant]:
@@ -141,11 +142,11 @@ class Agent(_Table):
         strict: str | None = None,
         checks: Sequence[str] = (),
     ) -> list[str]:
-        """Return its command. Raises WrongAgent if the prompt must be a word of it and is too long for one.
+        """Return the command of a run. Raises WrongAgent if a word is too long, as with a long prompt.
 
-        A word with `{check}` is repeated for each of `checks` without special meaning in it. A word with `{schema}` or
-        `{strict_schema}` is left out, with its option, if the schema is too long. If the agent reads the spec, no word
-        is changed.
+        Placeholders are replaced, except if the agent reads the spec. A word with `{check}` is repeated for each of
+        `checks` that has no special characters. Without a schema, or if it is too long for a word, the words for a
+        question are left out.
         """
         options = self.options
         forms = {SCHEMA: schema or "", STRICT: strict or ""}
@@ -201,7 +202,10 @@ def named_agent(text: str, folder: Path | None = None) -> Agent:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    """Return a data file merged into the one that it `extends`: tables are merged, other values replaced."""
+    """Return the content of a data file, merged into the file that it `extends`.
+
+    Tables are merged, and other values replaced. Raises WrongAgent.
+    """
     try:
         table = tomllib.loads(read(path.resolve(), MAX_BYTES).decode())
     except (OSError, UnicodeDecodeError) as error:

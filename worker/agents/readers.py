@@ -41,9 +41,9 @@ class AgentError:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The content of a program's output; None for values that it does not report.
+    """The content of a program's output; None for values that the program does not report.
 
-    Of `input_tokens`, `cached_tokens` were read from the provider's cache. `tokens_used` does not include those.
+    `input_tokens` include `cached_tokens`, which the provider read from its cache. `tokens_used` does not include them.
     """
 
     answer: Any = None
@@ -87,9 +87,9 @@ def is_envelope(stdout: str) -> bool:
 
 
 def report(stdout: str) -> Reading:
-    """Return the report on the last line: flat, or as the JSON of an outcome, which may be the whole output.
+    """Return the report on the last line of the output: flat fields, or an outcome as JSON.
 
-    A JSON object with fields of neither is an answer, as `text` reads it.
+    The outcome may also fill the whole output. Any other output is an answer, as `text` reads it.
     """
     last = _json(stdout.rstrip().rpartition("\n")[2])
     if not isinstance(last, dict):
@@ -101,7 +101,7 @@ def report(stdout: str) -> Reading:
 
 
 def _is_outcome(said: Any) -> bool:
-    """Return whether a value is an outcome: it has `success`, and either nothing else or another field of outcomes."""
+    """Return whether a value is an outcome: it has a boolean `success`, alone or with another field of outcomes."""
     if not isinstance(said, dict) or not isinstance(said.get("success"), bool):
         return False
     return len(said) == 1 or not OUTCOME.isdisjoint(said)

@@ -1,1 +1,1 @@
-"""What commands and controllers ask of a planner, by Redis or over HTTP."""
+"""The requests of commands and controllers to a planner, over Redis or over HTTP."""

@@ -33,7 +33,10 @@ class HttpEvents:
         self.ended = False
 
     def read(self, wait_s: float = 0.0) -> list[PlanEvent]:
-        """Return the events so far. Raises Trouble after a long outage; then it may be called again."""
+        """Return the events that have arrived; wait at most `wait_s` seconds for the first.
+
+        Raises Trouble after a long outage. A later call reads on.
+        """
         if self._reader is None:
             self._reader = Thread(target=self._follow, name="events", daemon=True)
             self._reader.start()

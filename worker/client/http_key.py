@@ -32,13 +32,16 @@ class _Given(BaseModel):
 
 
 class _Issued(BaseModel):
-    """What GitHub answers to a job that asks for its token."""
+    """GitHub's answer to a job that asks for its OIDC token."""
 
     value: str
 
 
 class GatewayKey:
-    """The key for the gateway at `url`; errors about a token never contain it."""
+    """The key for the gateway at `url`: a configured key, or one that is requested with a token.
+
+    Errors about a token never contain it.
+    """
 
     def __init__(self, settings: Settings, url: str) -> None:
         self._url, self._audience = url, settings.oidc_audience or url
@@ -58,7 +61,7 @@ class GatewayKey:
         return self._fixed is not None
 
     def show(self, client: httpx.Client) -> str:
-        """Return the key; for a token, a key is requested if there is none or it expires soon."""
+        """Return the key. With a token, request a new key if there is none yet or it expires soon."""
         if self._fixed:
             return self._fixed
         with self._lock:
@@ -68,7 +71,7 @@ class GatewayKey:
             return self._key
 
     def forget(self) -> None:
-        """Request another key next time."""
+        """Make the next call of `show` request a new key, unless the key was configured."""
         self._until = 0.0
 
     def _exchange(self, client: httpx.Client) -> _Given:

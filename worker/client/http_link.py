@@ -46,7 +46,7 @@ class GatewayLink:
         self._client.close()
 
     def get(self, path: str, **params: Any) -> Any:
-        """Return a document."""
+        """Return the JSON document at `path`; `params` are its query."""
         return self.ask("GET", path, params=params)
 
     def ask(
@@ -59,9 +59,9 @@ class GatewayLink:
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
     ) -> Any:
-        """Return the JSON response to a request, which is repeated for a while without a response. Raises Trouble.
+        """Return the JSON response to a request; while none arrives, repeat the request for a while. Raises Trouble.
 
-        `wait_s` is the time that the gateway was asked to wait before it answers.
+        `wait_s` is the time in seconds that the gateway was asked to wait before it answers.
         """
         end, pause = time.monotonic() + self._patience_s, FIRST_PAUSE_S
         while True:
@@ -116,7 +116,7 @@ class GatewayLink:
             raise self._unanswered(error) from error
 
     def _check(self, answer: httpx.Response) -> None:
-        """Raise the Trouble in a response."""
+        """Raise the Trouble that a response reports; return if the request succeeded."""
         if answer.is_success:
             return
         if answer.is_redirect:

@@ -59,7 +59,7 @@ class HttpPlanner:
     def publish(
         self, data: bytes, goal_id: str | None, tenant: str | None, digest: str | None = None, *, once: bool = False
     ) -> Sent:
-        """Submit a goal; without an id it gets one, so that it may be sent twice."""
+        """Submit a goal; a goal without an id gets one first, so that a repeated request makes no second goal."""
         owner = tenant or NO_TENANT
         if goal_id and once and self.goal(goal_id, owner):
             return Sent(None, goal_id, owner)
@@ -76,7 +76,11 @@ class HttpPlanner:
         return Sent(said.get("entry") or "", named, owner, None if once else digest)
 
     def verdict(self, sent: Sent, timeout_s: float) -> GoalAnswer | None:
-        """Return the verdict on a goal; before there is one, submit it again and let the gateway wait."""
+        """Return the verdict on a goal; None after `timeout_s`.
+
+        Until then, submit the goal again and again: the gateway waits for the verdict before it answers. If another
+        process sent the goal, only read its state.
+        """
         since, body = time.monotonic(), self._bodies.get(sent.goal_id)
         while True:
             answer = self.goal(sent.goal_id, sent.tenant)
@@ -92,7 +96,7 @@ class HttpPlanner:
                 time.sleep(min(pause_s(waited, LOOK_S), timeout_s - waited))
 
     def goal(self, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | None:
-        """Return the state of a goal."""
+        """Return the state of a goal; None if the gateway knows no goal with this id."""
         whose = None if tenant == NO_TENANT else tenant
         try:
             said = self._link.get("/v1/goals", goal_id=goal_id, tenant=whose)
@@ -101,7 +105,7 @@ class HttpPlanner:
         return _read(GoalAnswer, {**said, "plan_id": said.get("plan_id") or "", "reason": said.get("reason") or ""})
 
     def resolve(self, prefix: str, tenant: str = NO_TENANT) -> str:
-        """Look for the goal, then for plans."""
+        """Return the plan of the goal `prefix`, else the plan whose id begins with `prefix`."""
 
         def find(begin: str) -> list[str]:
             return [plan.plan_id for plan in self.plans(PlanFilter(id_prefix=begin))]
@@ -134,7 +138,7 @@ class HttpPlanner:
             return answer.read()
 
     def transcript(self, plan: PlanView, step_id: str, attempt: dict[str, Any]) -> bytes | None:
-        """Return the gateway's response."""
+        """Return the transcript that the gateway sends; None if it has none."""
         path = f"/v1/plans/{quote(plan.plan_id, safe='')}/steps/{quote(step_id, safe='')}/transcript"
         try:
             with self._link.stream(path, {"attempt": attempt["attempt"]}, {}) as answer:
@@ -174,7 +178,7 @@ class HttpPlanner:
         return Page([_read(PlanSummary, each) for each in said["items"]], said["next_cursor"])
 
     def count_states(self) -> dict[str, int] | None:
-        """Return the counts; None for a key that sees only some plans."""
+        """Return the number of plans in each state; None for a key that sees only some plans."""
         found: dict[str, int] | None = self._link.get("/v1/plans", limit=1, include="counts").get("counts")
         return found
 
@@ -189,12 +193,12 @@ class HttpPlanner:
         return KeptGoal(said["goal"], tuple(said["left_out"]))
 
     def export(self, plan_id: str) -> Iterator[bytes]:
-        """Yield the gateway's response."""
+        """Yield the pieces of the JSON document that the gateway sends."""
         with self._link.stream(f"/v1/plans/{quote(plan_id, safe='')}/export", {}, {}) as answer:
             yield from answer.iter_bytes()
 
     def log(self, plan_id: str, first: int = 0) -> Iterator[bytes]:
-        """Yield the lines in the gateway's response."""
+        """Yield the lines of the log that the gateway sends. Raises Trouble if the gateway is too old for this."""
         path, rest = f"/v1/plans/{quote(plan_id, safe='')}/log", b""
         with self._link.stream(path, {"cursor": first}, {"Accept": JSON_LINES}) as answer:
             if not answer.headers.get("content-type", "").startswith(JSON_LINES):
@@ -228,7 +232,7 @@ class HttpPlanner:
         return {name: said[name] for name in ("type", "data")} if "type" in said else None
 
     def stats(self, wanted: Wanted) -> StatsView:
-        """Return the sums."""
+        """Return the totals that the gateway reports for the wanted period."""
         said = self._link.get(
             "/v1/stats",
             since=rfc3339(wanted.since),

@@ -23,7 +23,7 @@ ROUTE = "/v1/steps:claim"
 
 
 class HttpSteps:
-    """The steps that a gateway gives to `controller`; a claim with a lost response is repeated by its id."""
+    """The steps that a gateway gives to `controller`. A claim without a response is repeated with the same id."""
 
     def __init__(self, link: GatewayLink, queues: Sequence[str], controller: str, stop: Event) -> None:
         self._link, self._queues, self._controller, self._stop = link, list(queues), controller, stop
@@ -31,11 +31,11 @@ class HttpSteps:
         self._extra: deque[StepEntry] = deque()
 
     def check(self) -> None:
-        """Check that there is a gateway, and that it can work."""
+        """Raise Trouble unless the gateway answers and is ready."""
         self._link.get("/readyz")
 
     def receive(self) -> StepEntry | None:
-        """Claim a step, which may take a while; None if there was none."""
+        """Claim a step and return it; None if the gateway has none for a while, or if the controller stops."""
         if self._extra:
             return self._extra.popleft()
         self._claim_id = self._claim_id or uuid.uuid4().hex
@@ -63,7 +63,7 @@ class HttpSteps:
                 self._link.ask("POST", "/v1/outcomes", data=codec.dumps({**said, "controller": self._controller}))
 
     def beat(self, held: Held, info: bytes, tool_calls: int | None = None) -> Beat:
-        """Renew a claim."""
+        """Renew the claim on an attempt, and return the gateway's answer."""
         counted = {} if tool_calls is None else {"tool_calls": tool_calls}
         step = {**held.ids, "lease": held.lease, **counted}
         wanted = {"controller": self._controller, "info": codec.loads(info), "steps": [step]}

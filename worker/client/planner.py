@@ -27,7 +27,7 @@ ENDS = frozenset({"plan.completed", "plan.halted", "plan.rejected"})
 
 
 def pause_s(waited_s: float, least_s: float) -> float:
-    """Return the pause in s before the next look: longer after a longer wait."""
+    """Return the pause in seconds before the next look; the pauses grow with the time waited so far."""
     return min(SELDOM_S, max(least_s, waited_s / 20))
 
 
@@ -45,24 +45,24 @@ class PlanEvents(Protocol):
     ended: bool  # whether the event of its end was read
 
     def read(self, wait_s: float = 0.0) -> list[PlanEvent]:
-        """Return the next events; empty if none arrived for `wait_s`."""
+        """Return the next events; an empty list if none arrives within `wait_s` seconds."""
 
     def close(self) -> None:
         """Stop following."""
 
 
 class Planner(Protocol):
-    """A planner for its clients; every method raises Trouble."""
+    """The interface of a planner for its clients; every method may raise Trouble."""
 
     settings: Settings
 
     def publish(
         self, data: bytes, goal_id: str | None, tenant: str | None, digest: str | None = None, *, once: bool = False
     ) -> Sent:
-        """Submit a goal, with `once` only if its id is new. An id of another body is a Trouble."""
+        """Submit a goal; with `once`, only if its id is new. Raises Trouble if the id belongs to a different goal."""
 
     def verdict(self, sent: Sent, timeout_s: float) -> GoalAnswer | None:
-        """Wait for the planner's verdict on a goal; None if there is none in time, Trouble for a dead-lettered goal."""
+        """Return the verdict on a goal; None after `timeout_s` without one. Raises Trouble for a dead-lettered goal."""
 
     def goal(self, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | None:
         """Return the state of a goal; None if the planner has not taken it, or has forgotten it."""
@@ -83,19 +83,19 @@ class Planner(Protocol):
         """Return the sent output of the agent in an attempt of a step; None if it is not stored."""
 
     def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:
-        """Return plans, the newest first, at most `most`."""
+        """Return at most `most` of the wanted plans, the newest first."""
 
     def page(self, wanted: PlanFilter, limit: int, cursor: str | None) -> Page:
-        """Return plans after a cursor. Raises WrongUse for an invalid one."""
+        """Return at most `limit` plans after the cursor. Raises WrongUse for an invalid cursor."""
 
     def count_states(self) -> dict[str, int] | None:
         """Return the number of plans in each state; None if that is unknown."""
 
     def attempts(self, plan_id: str) -> Story:
-        """Return the attempts of every step of a plan that was tried."""
+        """Return the attempts of a plan by step, without the steps that were never tried."""
 
     def kept_goal(self, plan_id: str, from_step: str | None = None) -> KeptGoal:
-        """Return the stored goal of a plan, or the rest of it `from_step` on."""
+        """Return the stored goal of a plan, or only its part from the step `from_step` on."""
 
     def export(self, plan_id: str) -> Iterator[bytes]:
         """Yield all stored data of a plan as one JSON document, in pieces. Raises NotFound."""
@@ -107,7 +107,7 @@ class Planner(Protocol):
         """Return the events of a plan from its beginning."""
 
     def command(self, commands: Sequence[Command]) -> list[dict[str, Any] | None]:
-        """Publish commands. Returns the event that answers each, None if no worker has answered."""
+        """Publish commands. Return for each command the event that answers it; None if no worker answered in time."""
 
     def stats(self, wanted: Wanted) -> StatsView:
         """Return the totals over the plans that ended in the wanted period."""

@@ -72,7 +72,7 @@ class RedisPlanner:
 
     @_told
     def verdict(self, sent: Sent, timeout_s: float) -> GoalAnswer | None:
-        """Read the goal's record repeatedly."""
+        """Read the goal's record until it has a verdict or `timeout_s` is over."""
         since = time.monotonic()
         while (waited := time.monotonic() - since) < timeout_s:
             try:
@@ -91,7 +91,7 @@ class RedisPlanner:
 
     @_told
     def resolve(self, prefix: str, tenant: str = NO_TENANT) -> str:
-        """Look for a goal, then for plans."""
+        """Return the plan of the goal `prefix`, else the plan whose id begins with `prefix`."""
         try:
             return plan_names.resolve(self.client, self.partitions, prefix, tenant)
         except plan_names.NoSuchPlan as error:
@@ -107,22 +107,22 @@ class RedisPlanner:
 
     @_told
     def result(self, plan: PlanView) -> PlanResult:
-        """Read its log."""
+        """Return the plan's result, as its log has it."""
         return read_result(self.client, self.partitions, plan).result
 
     @_told
     def changes(self, plan: PlanView) -> bytes:
-        """Read its log, and the diffs that the log names."""
+        """Return the diffs that the plan's log names, joined into one."""
         return b"".join(read_result(self.client, self.partitions, plan, diffs=ALL_DIFFS).diffs.values())
 
     @_told
     def transcript(self, plan: PlanView, step_id: str, attempt: dict[str, Any]) -> bytes | None:  # noqa: ARG002
-        """Read the attachment that the log names."""
+        """Return the stored transcript of the attempt; None if there is none."""
         return attachments.read_transcript(self.client, self.partitions, plan.plan_id, plan.tenant, attempt)
 
     @_told
     def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:
-        """Read the lists of plans."""
+        """Return the wanted plans from the lists of all partitions."""
         return list(islice(queries.plans(self.client, self.partitions, wanted), most))
 
     @_told
@@ -140,7 +140,7 @@ class RedisPlanner:
 
     @_told
     def attempts(self, plan_id: str) -> Story:
-        """Read the plan's log."""
+        """Return the attempts that the plan's log has, by step."""
         return story(self.client, Partition(partition_of(plan_id, self.partitions)).plan(plan_id))
 
     @_told
@@ -160,7 +160,7 @@ class RedisPlanner:
             yield from export.export(self.client, self.partitions, plan_id)
 
     def log(self, plan_id: str, first: int = 0) -> Iterator[bytes]:
-        """Read the log's list in pages."""
+        """Yield the lines of the plan's log, which is read in pages."""
         with asked(self.settings.redis_url):
             yield from read_lines(self.client, self._keys(plan_id), first)
 
@@ -189,7 +189,10 @@ class RedisPlanner:
         return [answers.get(one.command_id) for one in commands]
 
     def _answers(self, after: dict[str, Any], waiting: set[str]) -> dict[str, dict[str, Any]]:
-        """Wait for the events that answer commands, as long as some arrive. Returns them by the commands' ids."""
+        """Return the events that answer the commands in `waiting`, by the id of the command.
+
+        The wait ends as soon as no answer has arrived for ANSWER_S seconds.
+        """
         answers: dict[str, dict[str, Any]] = {}
         end = time.monotonic() + ANSWER_S
         while len(answers) < len(waiting) and (left := end - time.monotonic()) > 0:
@@ -204,17 +207,17 @@ class RedisPlanner:
 
     @_told
     def stats(self, wanted: Wanted) -> StatsView:
-        """Read the sums of all partitions."""
+        """Return the totals over all partitions."""
         return sums.read(self.client, self.partitions, wanted)
 
     @_told
     def queues(self) -> list[QueueView]:
-        """Read the streams of step specs."""
+        """Return the queues, as the streams of step specs show them."""
         return fleet.queues(self.client, None, self.partitions)
 
     @_told
     def controllers(self) -> list[ControllerView]:
-        """Read the groups of these streams, and the leases."""
+        """Return the controllers, as the consumer groups and the leases show them."""
         return fleet.controllers(self.client, None, self.partitions)
 
 
@@ -229,7 +232,10 @@ class RedisEvents:
         self.ended = False
 
     def read(self, wait_s: float = 0.0) -> list[PlanEvent]:
-        """Read pages of the stream until one contains an event of the plan, or until the end."""
+        """Return the plan's events in the next page of the stream that has any.
+
+        Returns an empty list if none arrives within `wait_s` seconds.
+        """
         end = time.monotonic() + wait_s
         while True:
             left = end - time.monotonic()

@@ -29,10 +29,11 @@ SOCKET_TIMEOUT_S = 10  # well above BLOCK_MS, or every quiet second would look l
 
 
 class RedisSteps:
-    """One consumer of the group `controllers`; the planner creates stream and group, and until then there are no steps.
+    """A consumer of the group `controllers` on the streams of step specs.
 
-    Attempts are claimed as `claimant`. The client never repeats a command by itself: a read with a lost answer would
-    hide an entry.
+    The planner creates the streams and the group; until then, there are no steps. Attempts are claimed in the name of
+    `claimant`. The client never repeats a command by itself: if a reply was lost, the repeated read would skip an
+    entry.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class RedisSteps:
         self._answered: set[tuple[str, bytes]] = set()  # done, but the acknowledgement may not have arrived
 
     def check(self) -> None:
-        """Check the server: its version, and its number of partitions."""
+        """Raise Trouble if the server's version or its number of partitions does not fit."""
         with asked(self._url):
             check_version(self._redis)
             deployment.check(self._redis, self._partitions)
@@ -118,7 +119,10 @@ class RedisSteps:
         self._redis.close()
 
     def _next(self) -> StepEntry | None:
-        """Read an entry from each stream: first a pending one after a lost answer, else a new one."""
+        """Return the next step; None if none arrives within BLOCK_MS.
+
+        The streams take turns. If the reply to a read was lost, the pending entries of its stream come first.
+        """
         present = []
         self._streams.rotate(-1)  # so that no stream starves the others
         for stream in tuple(self._streams):
@@ -140,7 +144,7 @@ class RedisSteps:
         return self._extra.popleft() if self._extra else None
 
     def _read(self, streams: list[str], start: bytes, block: int | None = None) -> list[StepEntry] | None:
-        """Return at most one entry of each stream; None if the stream or its group does not exist."""
+        """Return at most one entry of each stream, read from `start`; None if a stream or its group is missing."""
         wanted = dict.fromkeys(streams, start)
         try:
             answer: Any = self._redis.xreadgroup(GROUP, self._consumer, wanted, count=1, block=block)  # type: ignore[arg-type]

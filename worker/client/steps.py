@@ -21,7 +21,7 @@ LONGEST_PAUSE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class StepEntry:
-    """A step spec that is ours until we acknowledge it; without fields if the planner deleted it meanwhile."""
+    """A step spec that is pending for us until we acknowledge it; without fields if the planner deleted it."""
 
     stream: str
     id: bytes
@@ -29,12 +29,12 @@ class StepEntry:
 
     @property
     def key(self) -> tuple[str, bytes]:
-        """The unique key among the entries of all streams."""
+        """The stream and the id, which identify the entry."""
         return self.stream, self.id
 
 
 class Held(NamedTuple):
-    """The attempt that a controller has or claims, as its spec names it."""
+    """An attempt that a controller has claimed or is about to claim, by the fields of its spec."""
 
     plan_id: str
     step_id: str
@@ -57,18 +57,18 @@ class Beat(NamedTuple):
 
 
 class Steps(Protocol):
-    """The steps of a controller's queues; every method raises Trouble, and may then be called again."""
+    """The steps of a controller's queues. Every method may raise Trouble; it may be called again afterwards."""
 
     def check(self) -> None:
         """Check that this planner fits the controller. Raises Refused if it does not."""
 
     def receive(self) -> StepEntry | None:
-        """Wait a while for a step; a step with a lost answer is received again."""
+        """Return the next step; None if there is none for a while. A step whose reply was lost is returned again."""
 
     def beat(self, held: Held, info: bytes, tool_calls: int | None = None) -> Beat | None:
-        """Claim an attempt or renew the claim; None if this planner has no heartbeats.
+        """Claim an attempt or renew its claim; None if this planner has no heartbeats.
 
-        `tool_calls` are those of the attempt so far, if they are counted.
+        `tool_calls` is the attempt's number of tool calls so far; None if they are not counted.
         """
 
     def attach(self, held: Held, content: bytes, kind: Kind = "diff") -> None:
@@ -85,7 +85,7 @@ class Steps(Protocol):
 
 
 def call_until_answered(call: Callable[[], T], stop: Event) -> T:
-    """Return the result of `call` after retries during an outage. Raises Refused, and Abandoned on `stop`."""
+    """Return the result of `call`, which is repeated during an outage. Raises Refused, and Abandoned on `stop`."""
     pause = FIRST_PAUSE_S
     while True:
         try:

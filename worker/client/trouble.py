@@ -10,7 +10,7 @@ from tasks.base.errors import PlannerError
 
 
 class Trouble(PlannerError):
-    """A planner refused a request; `problem` has the reason."""
+    """A request to a planner failed; `problem` has the reason."""
 
     status = 500
     event = "gateway_unavailable"  # log event of a controller that retries
@@ -21,12 +21,12 @@ class Trouble(PlannerError):
 
     @classmethod
     def of(cls, code: str, detail: str, errors: Sequence[FieldError] = ()) -> Self:
-        """Make the trouble `code`."""
+        """Return an error with this code, this text, and errors of single fields."""
         return cls(Problem.of(code, detail, tuple(errors), cls.status))
 
 
 class Refused(Trouble):
-    """Waiting changes nothing about it."""
+    """The planner refused the request, and would refuse it again later."""
 
 
 class WrongUse(Refused):
@@ -36,17 +36,17 @@ class WrongUse(Refused):
 
 
 class NotFound(Refused):
-    """There is no such thing."""
+    """The requested plan, step or other object does not exist."""
 
     status = 404
 
 
 class NoRight(Refused):
-    """This user, or this key, may not do that."""
+    """The API key or the user of Redis has no right to this request."""
 
 
 class Away(Trouble):
-    """No answer for now; the same request may be sent again. `who` does not answer, because of `why`."""
+    """The server `who` does not answer for now, because of `why`; the same request may be sent again."""
 
     who = why = ""
     retry_after_s = 0.0  # not before this is over

@@ -24,7 +24,7 @@ COMMAND = "write it as words of PLANNER_CLI_COMMAND"
 
 
 def drafter_of(settings: Settings, name: str) -> Drafter | None:
-    """Return the drafter `name`, None if it needs no question. Raises WrongDrafter with a sentence."""
+    """Return the drafter `name`; None if no worker asks it, as with `none` and `queue`. Raises WrongDrafter."""
     if name == "http":
         try:
             from worker.drafters.http import HttpDrafter
@@ -60,7 +60,7 @@ def check(settings: Settings) -> None:
 
 
 def tidy_up(settings: Settings) -> None:
-    """Remove the leftovers of drafters of killed workers; call it after `check`, before the first question.
+    """Remove the folders that drafters of killed workers left; call it after `check`, before the first question.
 
     Such a folder may belong to the user that agents run as.
     """

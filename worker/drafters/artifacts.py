@@ -1,6 +1,7 @@
 """Keeps every question to a drafter with its answer as a file, for the operator.
 
-Best effort: a disk that is full or gone is logged, and nothing else. Bounded in number and size, without secrets.
+If the disk is full or gone, that is logged, and the drafter goes on. The number and size of files are limited, and
+known secrets are removed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Artifacts:
         self._secrets = secrets
 
     def keep(self, name: str, attempt: int, question: Consult, answer: Drafted) -> Path | None:
-        """Write one file and make room for it; None where that was not possible."""
+        """Write one file and remove the oldest beyond the limit. Return its path; None if it could not be written."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._make_room()

@@ -1,7 +1,7 @@
 """The drafter `backend`: the operator's own agent, by its dotted path.
 
-`module:attr` or `module.attr` is an instance with `run(task, *, working_dir)`, a class of such, or a factory; the
-latter two are called without arguments. The result of `run` has the answer as `stdout`.
+`module:attr` or `module.attr` names an object with a method `run(task, *, working_dir)`. It may also name a class or
+function that returns such an object without arguments. The attribute `stdout` of the result of `run` has the answer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class StructuredAgentTask:
-    """A question to a backend; its names and shape are a contract with backends."""
+    """A question to the operator's backend, which relies on the names and types of these fields."""
 
     name: str
     prompt: str

@@ -39,7 +39,7 @@ class Drafter(Protocol):
     """Answers questions of a worker for drafts."""
 
     def ask(self, question: Consult, stop: Stop) -> Drafted:
-        """Answer `question`; gives up soon after `stop` returns True. External errors are in the answer."""
+        """Answer `question`; gives up soon after `stop` returns True. External errors are returned in the answer."""
         ...
 
 
@@ -62,7 +62,7 @@ class Stopwatch:
         command: Iterable[Any] = (),
         stderr: str = "",
     ) -> Drafted:
-        """Return the answer of a successful call, without the `secrets` and texts that are surely secret."""
+        """Return the answer of a successful call; the `secrets` and texts that look like secrets are masked."""
         words, noise = mask_command(command, secrets), mask_stderr(stderr, secrets)
         return Drafted(mask(output, secrets), None, tokens, int(self.passed_s * 1000), words, noise)
 

@@ -18,9 +18,9 @@ COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")
 
 
 def check_out(place: Path, base: str | None, tree: Path) -> Path:
-    """Check out the commit `base` of the repository `place` as `tree`.
+    """Check out the commit `base` of the repository `place` as `tree`. Return the folder to work in.
 
-    Returns `place` if there is no base. An unknown base is logged, and `place` is returned, too.
+    This is `tree`, or `place` if there is no base or the checkout fails. A failure is logged.
     """
     if base is None:
         return place

@@ -116,7 +116,7 @@ class CliDrafter:
         return self._read(question, ended, watch, argv)
 
     def _read(self, question: Consult, ended: JobResult, watch: Stopwatch, argv: Sequence[str]) -> Drafted:
-        """Return the answer in the output; uncounted tokens are estimated."""
+        """Return the answer or the error in the output; the number of tokens is estimated if it is not reported."""
         name = self._settings.cli_output
         if name == "text" and is_envelope(ended.stdout):
             name = "claude"
@@ -136,9 +136,9 @@ class CliDrafter:
         return basic_environment() | self._env
 
     def _argv(self, schema: Mapping[str, object] | None, file: Path) -> list[str]:
-        """Return the command with the schema or its file.
+        """Return the command with the schema, or with the path of the `file` that has the schema.
 
-        Without a schema its word is left out, with the option before it.
+        Without a schema, the word with its placeholder is left out, with the option before it.
         """
         argv = [self._program, *self._settings.cli_command[1:]]
         if schema is not None:
@@ -155,14 +155,14 @@ class CliDrafter:
 
 
 class StopCheck:
-    """Reports whether an answer is still wanted; asks at most every LOOK_S."""
+    """Reports whether an answer is still wanted; calls `stop` at most every LOOK_S seconds."""
 
     def __init__(self, stop: Stop) -> None:
         self._stop = stop
         self._looked = time.monotonic()
 
     def __call__(self) -> bool:
-        """Return whether the answer is wanted, by the last question."""
+        """Return whether the answer is still wanted; True without a look if the last look was less than LOOK_S ago."""
         if time.monotonic() - self._looked < LOOK_S:
             return True
         self._looked = time.monotonic()

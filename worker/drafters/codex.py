@@ -46,7 +46,7 @@ class CodexCliBackend(CliDrafter):
         super().__init__(settings.model_copy(update=given))
 
     def ask(self, question: Consult, stop: Stop) -> Drafted:
-        """Answer `question`; the schema of an evolution's plan is the operator's, if there is one."""
+        """Answer `question`; an evolution's plan has the operator's schema if one is configured."""
         if self._own_schema is not None and question.schema == PLANNING_OUTPUT_SCHEMA:
             question = replace(question, schema=self._own_schema)
         return super().ask(question, stop)

@@ -59,7 +59,7 @@ class Consulting:
         return self._settings.llm_model or drafter if drafter == "http" else drafter
 
     def setting(self, goal: Goal) -> Setting | Rejected:
-        """Return the setting of `goal`, as `setting_of` does."""
+        """Return the drafter and options for `goal`, or Rejected, as `setting_of` does."""
         return setting_of(goal, self._settings)
 
     def may_ask(self, goal: Goal) -> bool:
@@ -112,10 +112,7 @@ USUAL = {GoalKind.TASK: NONE, GoalKind.CAMPAIGN: QUEUE, GoalKind.EVOLUTION: QUEU
 
 
 def setting_of(goal: Goal, settings: Settings) -> Setting | Rejected:
-    """Return the setting with drafter and options of `goal`.
-
-    Rejected if it may not have the drafter that it asks for.
-    """
+    """Return the drafter and options for `goal`; Rejected if the goal may not have the drafter that it names."""
     drafter = choose(goal.kind, goal.drafter, settings)
     if isinstance(drafter, FieldError):
         return reject(drafter.code, (drafter,))

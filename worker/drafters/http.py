@@ -62,7 +62,7 @@ class TooLong(Exception):
 
 
 class Unfinished(Exception):
-    """The answer ends where it was cut."""
+    """The provider cut the answer before its end."""
 
 
 class Tally:
@@ -83,7 +83,7 @@ class Tally:
     def end(self, counted: int) -> None:
         """Count a successful call.
 
-        `counted` are the provider's tokens: 0 if it does not count, possibly wrong otherwise.
+        `counted` is the provider's number of tokens. If it is 0 or implausible, the estimate counts.
         """
         self._past, self._guess = self._past + (counted if 0 < counted <= MOST else self._guess), 0
 
@@ -131,7 +131,7 @@ class HttpDrafter:
         return make(api_key=self._key)
 
     async def _watched(self, question: Consult, stop: Stop, watch: Stopwatch, tally: Tally) -> Drafted:
-        """Wait for the first of the answer, the timeout and `stop`."""
+        """Return the answer; or a failure at the timeout, or as soon as `stop` returns True."""
         limit = self._settings.llm_timeout_s
         asking = asyncio.create_task(self._answer(question, watch, tally))
         try:
@@ -177,7 +177,10 @@ class HttpDrafter:
             await asyncio.sleep(pause)
 
     def _is_about_the_schema(self, error: Exception, asked: ModelRequestParameters) -> bool:
-        """Return whether the endpoint may answer without the schema, which is then only in the prompt."""
+        """Return whether the endpoint may have refused the schema, so that a call without it can succeed.
+
+        The schema is then at most in the prompt.
+        """
         if not asked.output_object or self._settings.planning_schema_mode != "auto":
             return False
         if isinstance(error, ModelHTTPError) and SCHEMA_FIELD in str(error.body):

@@ -1,7 +1,7 @@
-"""Stores questions to controllers for drafts, and their answers, with those that a worker asks itself.
+"""Stores the questions for drafts that controllers answer, next to the questions that a worker asks itself.
 
-A question is known from the commit that sends it until its answer. Answers to questions of other workers are not
-stored.
+This worker remembers a question from the commit that sends it until its answer. It stores no answer to a question that
+another worker sent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class QueueArtifacts:
         self._asked: OrderedDict[tuple[str, str], tuple[int, Consult]] = OrderedDict()
 
     def note(self, plan_id: str, messages: Iterable[Any], dispatches: Iterable[Dispatch]) -> None:
-        """Store the expected answers among `messages`, and the questions among `dispatches`."""
+        """Store the answers among `messages` with their questions, and remember the questions among `dispatches`."""
         for message in messages:
             if isinstance(message, Report) and (known := self._asked.pop((plan_id, message.outcome.step_id), None)):
                 self._keep(plan_id, *known, message)

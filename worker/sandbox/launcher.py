@@ -1,4 +1,4 @@
-"""The program between ours and theirs: it starts the other one confined, and stops it with everything that it started.
+"""The process between ours and a foreign program: starts that program confined, and stops all its processes.
 
 It is a separate process for two reasons. Python must not run between fork and exec in a process with threads. And only
 the nearest ancestor that is a "child subreaper" inherits a daemon whose parent has ended. Imports only Python's own
@@ -30,10 +30,10 @@ IS_LINUX = sys.platform == "linux"
 
 
 def main(descriptors: list[str]) -> None:
-    """Start the requested program, stop all of it, and write its result.
+    """Run the requested program, stop all its processes, and write its exit code.
 
-    The request comes from the first of the descriptors, the answer goes to the third. Everything ends when the program
-    ends, at SIGTERM, and when the other side of the second one is closed.
+    Of the three `descriptors`, the first has the request, and the last takes the answer. The program is also stopped at
+    SIGTERM, and when our other side closes the second descriptor.
     """
     request, control, status = map(int, descriptors)
     with open(request, "rb", closefd=False) as file:
@@ -61,7 +61,7 @@ def main(descriptors: list[str]) -> None:
 
 
 def enter(request: int) -> None:
-    """Become the requested program: the part that runs inside of bubblewrap."""
+    """Become the program in the file descriptor `request`; this runs inside of bubblewrap."""
     os.lseek(request, 0, os.SEEK_SET)
     with os.fdopen(request, "rb") as file:
         program = json.load(file)
@@ -140,7 +140,7 @@ def _say(message: str) -> None:
 
 
 def _wait(child: int, control: int, woken: int, asked: list[int]) -> int | None:
-    """Wait for the child's end and return its code; None when it has to be stopped."""
+    """Return the exit code of `child` when it ends; None if it must be stopped before."""
     while not asked:
         if (code := _reaped(child)) is not None:
             return code
@@ -179,10 +179,10 @@ def _drain(woken: int) -> None:
 
 
 def _kill_all() -> None:
-    """Kill our children until there are none: the children of each become ours.
+    """Kill our children until there are none; when a child ends, we inherit its children.
 
-    A process that forks and ends repeatedly is faster than this one. So all are moved to our processor: they cannot run
-    while this process reads and kills the whole tree, and killed processes fork nothing more.
+    A program that forks and ends in a loop could be faster than this process. So all processes are moved to our
+    processor: while we kill them, they cannot run.
     """
     deadline = time.monotonic() + KILLING_S
     if IS_LINUX:

@@ -53,7 +53,7 @@ class PathGrant:
 
 
 def grants(value: object) -> object:
-    """Return grants that are separated by commas; other types are returned unchanged."""
+    """Return the grants in a text with commas between them; a value of another type is returned unchanged."""
     if not isinstance(value, str):
         return value
     return tuple(PathGrant.parse(part.strip()) for part in value.split(",") if part.strip())
@@ -67,7 +67,10 @@ def grants_of(command: Sequence[str]) -> tuple[PathGrant, ...]:
 def rules(
     argv: Sequence[str], search: str, granted: Iterable[PathGrant], hidden: Iterable[Path]
 ) -> list[tuple[str, str]]:
-    """Return the paths for `argv` as (path, rights); `search` is its PATH, and paths in `hidden` are left out."""
+    """Return the paths that `argv` may reach, as pairs of path and right.
+
+    `search` is the PATH of the program. The `granted` paths are added, and paths in `hidden` are left out.
+    """
     secret = [os.path.realpath(path) for path in (*map(str, hidden), *PASSWORDS)]
     wanted = [(Path(path), READ) for path in SYSTEM]
     wanted += [(path, READ) for path in installations(search)]
@@ -82,9 +85,10 @@ def rules(
 
 
 def visible_parts(place: str, hidden: Sequence[str]) -> Iterator[str]:
-    """Yield `place`, or its largest parts without anything `hidden`, because rules cannot take rights away.
+    """Yield `place` if it contains nothing `hidden`, else its largest parts that contain nothing hidden.
 
-    Paths are absolute and real. They are plain strings: each run checks hundreds.
+    The parts are necessary because a rule can only grant rights. Paths are absolute and real. They are plain strings:
+    each run checks hundreds.
     """
     if any(_is_in(place, one) for one in hidden):
         return
@@ -129,5 +133,5 @@ def _environment(place: Path) -> Iterator[Path]:
 
 
 def _is_too_wide(place: Path) -> bool:
-    """Return whether a folder on PATH also contains other things of users."""
+    """Return whether a folder is the root or contains our home, so that it has more than an installation."""
     return Path(os.path.realpath(Path.home())).is_relative_to(place) or place == Path(place.anchor)

@@ -80,7 +80,7 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class ResourceLimits:
-    """Limits of a command, in bytes: address space, standard output and error, and the kept part of those."""
+    """Limits of a command in bytes: its address space, its two outputs, and the end of an output that we keep."""
 
     memory: int | None = None
     stdout: int | None = None
@@ -108,13 +108,13 @@ class Job:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Its environment."""
+        """The environment of the command."""
         return dict(environment() if self.env is None else self.env)
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """The limits of a command: only `rules` if `landlock` is set; `bwrap` is bubblewrap's command."""
+    """How a command is confined: to the paths of `rules` if `landlock` is set, and by bubblewrap's command `bwrap`."""
 
     rules: Sequence[tuple[str, str]] = ()
     landlock: bool = False
@@ -185,13 +185,13 @@ def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None 
 
 
 def _file(folder: Path | None) -> IO[bytes]:
-    """Return a file without a name. A second open as /dev/stderr overwrites nothing."""
+    """Return a temporary file without a name, opened to append: a program that opens it again overwrites nothing."""
     return TemporaryFile("a+b", dir=folder)
 
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """A command with its launcher, which reports its end in `status`."""
+    """The process of a launcher with its command; it writes the command's exit code to the pipe `status`."""
 
     process: subprocess.Popen[bytes]
     status: int
@@ -253,7 +253,7 @@ def _wait(
     wanted: Callable[[], bool],
     printed: Sequence[tuple[IO[bytes], int | None]],
 ) -> bool:
-    """Wait for the command's end. Returns False at its timeout."""
+    """Return True when the command ends, and False at its timeout. Raises Abandoned or TooMuchPrinted."""
     while time.monotonic() < until:
         if any(most is not None and os.fstat(file.fileno()).st_size > most for file, most in printed):
             raise TooMuchPrinted
@@ -266,7 +266,7 @@ def _wait(
 
 
 def _hearing(job: Job, out: IO[bytes]) -> Callable[[], bool]:
-    """Return the question whether a job is wanted; it first passes new output on to `hear`."""
+    """Return a function like `job.wanted` that first passes new output of the command to `job.hear`."""
     if (hear := job.hear) is None:
         return job.wanted
     at = 0
@@ -282,7 +282,7 @@ def _hearing(job: Job, out: IO[bytes]) -> Callable[[], bool]:
 
 
 def _end_orphans() -> None:
-    """Kill the processes of a killed launcher: children in a session that is neither ours nor a launcher's."""
+    """Kill the processes that a killed launcher left: our children in a session of neither us nor a launcher."""
     deadline = time.monotonic() + launcher.KILLING_S
     while time.monotonic() < deadline and (orphans := _orphans()):
         for pid in orphans:

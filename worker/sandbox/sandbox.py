@@ -125,9 +125,9 @@ class Sandbox:
             return process.run(replace(job, env=given), self._confinement(rules, job.cwd, place), place)
 
     def _home(self, home: Path, real: str | None) -> dict[str, str]:
-        """Create a home with links to the granted parts of the real one, ours or the user's. Return its variable.
+        """Create a home with links to the granted paths in the real home, ours or the user's. Return HOME for it.
 
-        A home that the operator sets for this program stays.
+        Returns no variable if the operator sets another HOME for this program.
         """
         if real != os.environ.get("HOME"):
             return {}
@@ -180,13 +180,13 @@ def _temporary() -> Iterator[Path]:
 
 
 def find_bubblewrap(user: User | None = None) -> str | None:
-    """Return bubblewrap if it is installed and can start this Python for `user`."""
+    """Return the path of bubblewrap; None if it is missing or cannot start this Python for `user`."""
     program = shutil.which("bwrap")
     return program if program and _works(program, BASE, user) else None
 
 
 def can_cut_network(user: User | None = None) -> bool:
-    """Return whether bubblewrap can give programs of `user` only a separate loopback."""
+    """Return whether bubblewrap can leave programs of `user` no network except a separate loopback."""
     program = find_bubblewrap(user)
     return program is not None and _works(program, (*BASE, NO_NETWORK), user)
 
@@ -208,7 +208,7 @@ def _works(program: str, options: Sequence[str], user: User | None) -> bool:
 def bubblewrap_command(
     program: str, rules: Iterable[tuple[str, str]], cwd: str, temporary: str, then: Sequence[str]
 ) -> list[str]:
-    """Return the command of bubblewrap that sees only `rules`, and `temporary` also as /tmp, and becomes `then`."""
+    """Return the command of bubblewrap that runs `then` and shows only `rules`, with `temporary` also as /tmp."""
     words = [program, *BASE, "--proc", "/proc", "--dev", "/dev", "--bind", temporary, "/tmp"]  # noqa: S108
     for path, kind in sorted(rules, key=lambda rule: rule[0].count("/")):  # a folder before its contents
         if path.startswith(MADE) or kind == DEVICE or not os.path.exists(path):  # noqa: PTH110

@@ -27,7 +27,7 @@ class WrongUser(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """An ordinary user; `home` is None for a number without a name here."""
+    """An ordinary user of this machine; `home` is None for a user number without a name."""
 
     name: str
     uid: int

@@ -23,7 +23,7 @@ BROKEN = "\ufffd"  # replaces invalid UTF-8
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A folder of a repository with a commit; `prefix` is its path from the root."""
+    """A folder of a git repository with at least one commit; `prefix` is the folder's path from the root."""
 
     git: Git
     prefix: str
@@ -98,6 +98,6 @@ class Checkout:
 
 
 def as_path(raw: bytes) -> str:
-    """Return a path of a listing in the form of goals; "" if it has none."""
+    """Return a path that git lists as text; "" if a goal cannot contain it, as with control characters."""
     name = raw.decode(errors="replace")
     return name if len(name) <= MAX_PATH and name.isprintable() and BROKEN not in name else ""

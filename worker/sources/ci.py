@@ -18,9 +18,9 @@ COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job: its repository, its commit, and the head of its pull request if that commit is a trial merge.
+    """A CI job: its repository, its commit, and the head of its pull request if the commit is a trial merge.
 
-    A trial merge is on no branch and soon deleted, so work begins at the head.
+    A trial merge is on no branch and is soon deleted, so work begins at the head.
     """
 
     repo: str | None = None
@@ -42,7 +42,7 @@ def job_of(environment: Mapping[str, str]) -> Job | None:
 
 
 def _head_of(event: Path) -> str | None:
-    """Return the head of the pull request in the event that started the job."""
+    """Return the head commit of the pull request that started the job; None without one. `event` is GitHub's file."""
     with suppress(OSError, codec.DecodeError, KeyError, TypeError):
         sha = codec.loads(read(event, MAX_EVENT))["pull_request"]["head"]["sha"]
         return sha if COMMIT.fullmatch(sha) else None

@@ -38,9 +38,10 @@ def commit_context(root: Path, tip: str, **more: Any) -> Card:
 
 
 def blocks(cards: Sequence[Card], first: str, tip: str, size: int = BLOCK) -> Iterator[list[Card]]:
-    """Yield the full blocks of commits after `first`, the experiment's root, up to `tip`, oldest first.
+    """Yield the commits after `first` up to `tip` in full blocks of `size`, the oldest first.
 
-    `chunk_summaries` can summarise each block, by the ids of its first and its last commit.
+    `first` is the root of the experiment. `chunk_summaries` can summarise each block, by the ids of its first and its
+    last commit.
     """
     known = {card["commit_hash"]: card for card in cards}
     chain: list[Card] = []

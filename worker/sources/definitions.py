@@ -55,9 +55,9 @@ Found = dict[str, Any]  # as `schemas.goal.Definition` has it
 def read_definitions(
     checkout: Checkout, files: Mapping[str, str], paths: Iterable[str], told: Iterable[str], room: int
 ) -> dict[str, list[Found]]:
-    """Return the definitions in the first of `paths`; `files` has the ids of their contents.
+    """Return the definitions in the first of `paths` that can be read; `files` has the id of each content.
 
-    The result has at most `room` bytes of JSON, and fits into a goal. Names that occur in the texts `told` come first.
+    The result has at most `room` bytes of JSON, and fits into a goal. Names that the texts `told` contain come first.
     """
     read = (path for path in dict.fromkeys(paths) if path in files and _ending(path) in _READ)
     texts = checkout.texts({path: files[path] for path in islice(read, MAX_READ)})
@@ -66,7 +66,7 @@ def read_definitions(
 
 
 def find_definitions(texts: Mapping[str, str], words: Collection[str], room: int) -> dict[str, list[Found]]:
-    """Return the definitions in files, names among `words` first, in at most `room` bytes of JSON."""
+    """Return the definitions by file in at most `room` bytes of JSON; those with a name in `words` have priority."""
     left = MAX_TEXT
     known: dict[str, list[Found]] = {}
     for path, text in texts.items():
@@ -102,7 +102,7 @@ def _defined(path: str, text: str) -> Iterator[Found]:
 
 
 def _of_python(body: Iterable[ast.stmt], owner: str) -> Iterator[Found]:
-    """Yield functions and classes with methods as `Class.method`, and constants of the module."""
+    """Yield the functions, classes and methods (as `Class.method`) in `body`, and the constants of a module."""
     for node in body:
         names: Iterable[str] = ()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

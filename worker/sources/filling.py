@@ -68,7 +68,7 @@ class Filling:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The filled-in fields by name: the number of files, and the paths of manifests and definitions."""
+        """The filled-in fields for the sender: of files only their number, of other contents only their paths."""
         said = dict(self.filled)
         if "files" in said:
             said["files"] = len(said["files"])
@@ -78,10 +78,10 @@ class Filling:
 
 
 def fill(body: Mapping[str, Any], folder: Path, job: Job | None, guessed: Collection[str] = ()) -> Filling:
-    """Fill in repository, commit, files, manifests, language and test command of a goal.
+    """Return a goal with its repository, commit, files, manifests, language and test command filled in.
 
     They come from the checkout at `folder`, else from the CI job. Outside of CI, a goal without files that may change
-    is not filled in. A `guessed` sentence and language, from a report, are replaced by the checkout's.
+    is not filled in. `guessed` names the fields that only a test report suggests: facts of the checkout replace them.
     """
     given, allowed = dict(body.get("context") or {}), body.get("allowed_files")
     context = {name: value for name, value in given.items() if name not in guessed}
@@ -108,7 +108,7 @@ def fill(body: Mapping[str, Any], folder: Path, job: Job | None, guessed: Collec
 
 
 def _checked_by(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a note with the tools that check a gap report without configuration: controllers need them."""
+    """Yield a note with the tools that controllers need, if no manifest configures the checks of a gap report."""
     given = body.get(GoalKind.GAP_REPORT)
     if body.get("kind") != GoalKind.GAP_REPORT or not isinstance(given, dict) or given.get("checks") is not None:
         return
@@ -121,14 +121,14 @@ def _checked_by(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterator
 
 
 def _base(body: Mapping[str, Any], context: Mapping[str, Any]) -> Any:
-    """Return the base commit of a goal; in an evolution it is part of `base`."""
+    """Return the base commit that a goal names, in its context or as the `base` of an evolution."""
     given = body.get("evolution")
     base = given.get("base") if isinstance(given, dict) else None
     return context.get("base_sha") or (base.get("commit_hash") if isinstance(base, dict) else None)
 
 
 def _of_job(job: Job | None, context: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of a job without a checkout; empty if the goal is about another repository."""
+    """Return repository and commit of a CI job; empty without a job or if the goal names another repository."""
     if job is None or not _is_named(context.get("repo"), [job.repo] if job.repo else []):
         return {}
     return {"repo": job.repo, "base_sha": job.head or job.commit}
@@ -191,7 +191,7 @@ def _of_checkout(
 def _instructions(
     checkout: Checkout, base: str, patterns: Sequence[str], expanded: Sequence[str]
 ) -> dict[str, str] | None:
-    """Return the digests of the repository's own instructions at the base commit of the plan."""
+    """Return the digests of the repository's instructions for agents at its base commit; None if unreadable."""
     commit = checkout.commit(base)
     files = checkout.files(commit) if commit else {}
     return fixed_instructions(
@@ -200,7 +200,10 @@ def _instructions(
 
 
 def _resolved_tests(context: Mapping[str, Any], files: Iterable[str], notes: list[str]) -> dict[str, Any]:
-    """Return the failing tests of a context with their files in the checkout, without those that have none there."""
+    """Return the failing tests with their files in the checkout; tests without a file there are left out, with a note.
+
+    Returns an empty mapping if no name changes.
+    """
     given = context.get(TESTS)
     if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
         return {}
@@ -212,12 +215,12 @@ def _resolved_tests(context: Mapping[str, Any], files: Iterable[str], notes: lis
 
 
 def _is_named(said: Any, names: Sequence[str]) -> bool:
-    """Return whether a repository with these `names` may be the one in the goal; True without names."""
+    """Return whether the goal's repository may be the one with these `names`; True if either has no name."""
     return not said or not names or is_of(str(said), names) or any(is_of(name, [str(said)]) for name in names)
 
 
 def _repository(checkout: Checkout, named: Sequence[str], job: Job | None) -> str | None:
-    """Return the name of the repository: from the job, unless the checkout is another one; else from its remote."""
+    """Return the CI job's repository unless the checkout's remotes name another, else the one of a remote."""
     if job and job.repo and (not named or is_of(job.repo, checkout.remotes.values())):
         return job.repo
     url = checkout.remotes.get("origin") or (
@@ -227,7 +230,7 @@ def _repository(checkout: Checkout, named: Sequence[str], job: Job | None) -> st
 
 
 def _not_begun_with(checkout: Checkout, commit: str, job: Job | None) -> Iterator[str]:
-    """Yield notes about uncommitted changes, and about a commit that controllers may not find."""
+    """Yield notes about uncommitted changes, and about a base commit that controllers may not find."""
     if checkout.is_changed():
         yield f"Changes here that are not committed are no part of the plan: it begins at {commit[:12]}."
     if not job and not checkout.is_published(commit):
@@ -251,15 +254,15 @@ def created(body: Mapping[str, Any], files: Iterable[str]) -> tuple[str, ...]:
 
 
 def _meant(patterns: Sequence[str], files: Sequence[str], new: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the matches of each pattern: files, `new` paths, and a literal path itself."""
+    """Return for each pattern the `files` and `new` paths that it matches, and the pattern itself if it is a path."""
     return {each: (*expand_globs([each], files).files, *meant_by_globs([each], new)) for each in patterns}
 
 
 def is_about(files: Iterable[str], meant: Mapping[str, Sequence[str]], new: Sequence[str] = ()) -> bool:
-    """Return whether a project with these files can be the target of patterns with these matches.
+    """Return whether a project with these files can be the target of patterns; `meant` has the matches of each pattern.
 
-    New files must be in existing folders, or among the `new` ones that the goal creates. A glob may match a new folder
-    inside of another.
+    At least one pattern must match a file or one of the `new` ones, which the goal creates. Other new files must be in
+    existing folders. A glob may name a new folder inside of another.
     """
     there = frozenset((*files, *new))
     folders = {path.rpartition("/")[0] for path in files}
@@ -274,14 +277,14 @@ def is_about(files: Iterable[str], meant: Mapping[str, Sequence[str]], new: Sequ
 
 
 def _is_new_in(glob: str, folders: Container[str]) -> bool:
-    """Return whether a glob is about a new folder within one of `folders`, which is not the root."""
+    """Return whether the fixed part of a glob is in one of `folders` other than the root."""
     plain = "/".join(takewhile(lambda part: not is_glob(part), clean(glob).split("/")))
     above = plain.rpartition("/")[0]
     return bool(above) and above in folders
 
 
 def _why_not(files: Collection[str], meant: Mapping[str, Sequence[str]], prefix: str, new: Sequence[str]) -> str:
-    """Return why a checkout is not the target of the patterns, with those that match no file in it."""
+    """Return a sentence with the reason why a checkout is not the target, and the patterns that match no file in it."""
     if prefix and is_about(files, _meant([prefix + each for each in meant], list(files), ())):
         return f"Nothing is filled in: paths begin at the root of the repository, such as {prefix}{next(iter(meant))}."
     strange = [each for each, paths in meant.items() if not is_about(files, {each: paths}, new)]
@@ -289,7 +292,7 @@ def _why_not(files: Collection[str], meant: Mapping[str, Sequence[str]], prefix:
 
 
 def _left_out(patterns: Sequence[str], files: Iterable[str], expanded: Container[str]) -> Iterator[str]:
-    """Yield notes about files that globs match and do not allow: those that must be named, or are not in `expanded`."""
+    """Yield notes about files that globs match but do not allow; `expanded` are the files that they allow."""
     is_meant = matcher(tuple(each for each in patterns if is_glob(each) and pattern_fault(each) is None))
     literal = frozenset(clean(each) for each in patterns if not is_glob(each))
     meant = [path for path in files if is_meant(path) and path not in literal]
@@ -309,7 +312,7 @@ def _some(named: Sequence[str]) -> str:
 def _of_files(
     checkout: Checkout, files: Mapping[str, str], expanded: Sequence[str], context: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the language that the planner would find with all files, or else how a Makefile runs the tests."""
+    """Return the language that the planner would find from all files; without one, the test command of a Makefile."""
     if context.get("language"):
         return {}
     tested: Sequence[str] = ()

@@ -23,9 +23,9 @@ MAX_DOCUMENTS = 32_000
 
 
 def with_checkout(body: Mapping[str, Any], allowed: Sequence[Any], folder: Path) -> dict[str, Any]:
-    """Return a goal with the files and documents of `folder`; fields in `body` have priority.
+    """Return a goal with the files and module documents of `folder`; fields in `body` have priority.
 
-    If there are too many, those that may change come first. Without git, nothing is added.
+    If there are too many files, those that may change come first. Without git, nothing is added.
     """
     files = _files(folder)
     if not files:
@@ -57,7 +57,7 @@ def _first(files: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
 
 
 def read_documents(folder: Path, files: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the texts of the documents that are regular files below no link."""
+    """Yield the path and the text of each module document; files behind a link are left out."""
     room = MAX_DOCUMENTS
     for path in files:
         if not room or name_of(path) not in MODULE_DOCUMENTS:

@@ -37,14 +37,14 @@ RUNNERS = {"python": "pytest", "javascript": "jest", "typescript": "jest", "go":
 
 
 class Nothing(StrEnum):
-    """Why there is nothing to do: the reason is the name."""
+    """A sentence with the reason why there is nothing to do."""
 
     NO_FAILURES = "Nothing to do: no test failed in this report."
     NO_GAP = "Nothing to do: there is no gap."
 
 
 class WrongKind(PlannerError):
-    """Only a gap report is made of these sources."""
+    """The goal has another kind, but these sources can only make a gap report."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(f"What linters and scanners found makes a gap report, no {kind}.")
@@ -64,14 +64,14 @@ def sentence_of(tests: Sequence[str]) -> str:
 
 
 def with_failures(body: Mapping[str, Any], report: JUnitReport) -> dict[str, Any]:
-    """Return a goal with the failures in its context; fields in `body` have priority."""
+    """Return a goal with the report's failing tests, language and log; fields in `body` have priority."""
     failures = {"language": report.language, "failing_tests": report.names, "failure_log": report.log}
     context = {name: value for name, value in failures.items() if value} | dict(body.get("context") or {})
     return {**body, "context": context} if context else dict(body)
 
 
 def with_options(body: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a goal with the values of options; only named limits are replaced."""
+    """Return a goal with the values of the given options. Of the limits, only the given ones are replaced."""
     said = {name: value for name, value in given.items() if value is not None}
     context = dict(body.get("context") or {}) | {name: said.pop(name) for name in CONTEXT if name in said}
     limits = dict(body.get("limits") or {}) | said.pop("limits", {})
@@ -79,10 +79,10 @@ def with_options(body: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str,
 
 
 def content_id(body: Mapping[str, Any]) -> str | None:
-    """Return an id of a goal by its content and commit, so that a repeated job sends the same goal.
+    """Return an id that depends only on a goal's content and commit, so that a repeated job sends the same goal.
 
-    The output of tests differs from run to run and is left out, as are listings that follow from the commit. Returns
-    None for a goal without a commit.
+    The output of tests is left out, because it differs from run to run. Listings that follow from the commit are left
+    out, too. Returns None for a goal without a commit.
     """
     context = dict(body.get("context") or {})
     if not COMMIT.fullmatch(str(context.get("base_sha"))):
@@ -97,7 +97,7 @@ def content_id(body: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class GapSources:
-    """The contents of a goal's sources."""
+    """The contents of the sources that a goal is made of: findings, test report, roadmap and wishes."""
 
     findings: tuple[SarifFinding, ...] = ()
     report: JUnitReport | None = None
@@ -108,17 +108,17 @@ class GapSources:
 
     @property
     def linted(self) -> bool:
-        """Whether the test report only has findings of a linter."""
+        """Whether the test report has findings of linters and no failed test."""
         return self.report is not None and bool(self.report.findings) and not self.report.failed
 
 
 def with_sources(
     body: Mapping[str, Any], sources: GapSources, kind: str | None, allowed: Sequence[Any], folder: Path | None
 ) -> dict[str, Any] | Nothing:
-    """Return a goal with the contents of the sources; Nothing if they have no failures. Raises WrongKind.
+    """Return a goal with the contents of the sources; Nothing if they contain no failures and no gaps.
 
-    All sources except a single test report make a gap report. A test report alone makes a repair, unless the goal is a
-    gap report.
+    A test report alone makes a repair, unless the goal is a gap report. All other sources make a gap report. Raises
+    WrongKind if the goal has another kind.
     """
     kind = kind or body.get("kind")
     gaps = sources.linted or sources.has_gaps
@@ -136,8 +136,8 @@ def goal_of(
 ) -> dict[str, Any] | None:
     """Return a goal to close the most critical gap in the repository at `folder`; None if there is no gap.
 
-    Only the report in `body` is replaced. The report has no time, so that the same output makes the same goal. Without
-    a folder, the repository's files are unknown.
+    The sources replace the gap report in `body`, and its wishes if they have some. The report has no time, so that the
+    same output makes the same goal. Without a folder, the goal does not list the repository's files.
     """
     gaps = gaps_of(sources)
     if not gaps:
@@ -165,9 +165,9 @@ def gaps_of(sources: GapSources) -> tuple[Gap, ...]:
 
 
 def _linted(findings: Iterable[SarifFinding], allowed: Sequence[str]) -> dict[str, str]:
-    """Return the findings of each tool, those in allowed files first.
+    """Return the findings by tool as text, those in allowed files first.
 
-    Each file has one finding before any has two, so that truncation removes no file.
+    Each file has one finding before any file has two, so that truncation removes no file.
     """
     tools: dict[str, dict[str, dict[SarifFinding, None]]] = {}
     for found in findings:
@@ -213,5 +213,5 @@ def _tested(report: JUnitReport | None) -> dict[str, str]:
 
 
 def _cut(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return as many whole lines as fit, each once, with a summary at the end."""
+    """Return the first lines that fit into a gap's evidence together with a summary, each line once."""
     return tuple(first_lines(list(dict.fromkeys(lines)), MAX_EVIDENCE - MAX_SUMMED))

@@ -1,4 +1,4 @@
-"""Selects the files, manifests and documents of a commit for a goal within its limits, the named ones first."""
+"""Selects the files, manifests and documents of a commit that fit into a goal; those that the goal names come first."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def _within_listing(paths: Iterable[str], most: int) -> list[str]:
 
 
 def mentioned_files(body: Mapping[str, Any], context: Mapping[str, Any], files: Container[str]) -> Iterator[str]:
-    """Yield the files in the goal's sentence, failing tests and log; a truncated listing must contain them.
+    """Yield the files that the goal's sentence, failing tests and log mention; a truncated listing must contain them.
 
-    In a log, their paths may have a prefix of the machine where it was written.
+    In a log, a path may begin with folders of the machine where the log was written.
     """
     for text in texts_of_goal(body, context):
         for word in dict.fromkeys(WORD.findall(text)):
@@ -85,8 +85,8 @@ def texts_of_goal(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterat
 def manifests_above(files: Iterable[str], meant: Iterable[str], context: Mapping[str, Any]) -> list[str]:
     """Return the manifests in and above the folders of allowed files and failing tests, the nearest first.
 
-    Those at the root come first, because the others may be parts of their workspace. A glob counts as the folders above
-    it.
+    Manifests at the root come before all others, which may be parts of its workspace. A glob counts as the folders
+    above it.
     """
     tests, folder = context.get(TESTS), context.get("workdir") or "."
     files_of_tests = (file_of_test(str(test)) for test in (tests if isinstance(tests, list | tuple) else ()))
@@ -97,7 +97,7 @@ def manifests_above(files: Iterable[str], meant: Iterable[str], context: Mapping
 
 
 def module_documents(files: Container[str], named: Iterable[str]) -> list[str]:
-    """Return the documents of modules, CONTRACT.md and SPEC.md, from the nearest folder above each path with any."""
+    """Return the documents CONTRACT.md and SPEC.md from the nearest folder above each `named` path that has any."""
     found: dict[str, None] = {}
     for path in named:
         for folder in folders_above(path):
@@ -113,9 +113,10 @@ def fixed_instructions(
     files: Collection[str],
     read: Callable[[Sequence[str]], Mapping[str, str]],
 ) -> dict[str, str] | None:
-    """Return the digests of the instructions for agents; None if there are many, or one cannot be read.
+    """Return the digests of the instructions for agents; None if there are too many, or one cannot be read.
 
-    The goal allows `patterns`, which match these of the commit's `files`; `read` reads some of them.
+    The goal allows `patterns`, which match the files `meant`. `files` are all files of the commit, and `read` returns
+    the texts of some.
     """
     globs = [each for each in patterns if is_glob(each)]
     literal = (clean(each) for each in patterns if not is_glob(each))
@@ -125,13 +126,13 @@ def fixed_instructions(
 
 
 def fit_manifests(texts: Mapping[str, str], room: int) -> dict[str, str]:
-    """Return the texts of manifests within `room` bytes of a goal, and within the goal's limit for them."""
+    """Return the manifests that fit into `room` bytes and into a goal's limit for manifests, by path."""
     cut = ((path, text[:MAX_MANIFEST]) for path, text in texts.items() if text.strip())
     return dict(_within(cut, min(MAX_MANIFESTS, room)))
 
 
 def fit_documents(texts: Mapping[str, str], room: int) -> dict[str, str]:
-    """Return the documents of modules within `room` bytes of a goal, and within the goal's limit for them."""
+    """Return the module documents that fit into `room` bytes and into a goal's limit for documents, by path."""
     return dict(_within(texts.items(), min(MAX_DOCUMENTS, room)))
 
 
@@ -143,7 +144,7 @@ def folders_above(path: str) -> Iterator[str]:
 
 
 def _within(items: Iterable[tuple[str, str]], room: int) -> Iterator[tuple[str, str]]:
-    """Yield the items within `room` bytes of JSON, in order."""
+    """Yield the items that fit into `room` bytes of JSON, in their order; an item that is too large is skipped."""
     for name, text in items:
         size = len(codec.dumps([name, text]))
         if size <= room:

@@ -31,13 +31,13 @@ HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t:]*")
 
 
 class UnreadableInbox(PlannerError):
-    """This is no inbox."""
+    """The folder cannot be read as an inbox; the message has the reason."""
 
 
 def read(place: Path) -> tuple[InboxItem, ...]:
-    """Read the wishes of a folder in the order of their names; raises UnreadableInbox.
+    """Return the wishes in a folder, in the order of their file names. Raises UnreadableInbox.
 
-    Hidden files and a README are no wishes. A wish is a regular file: a link or a pipe is refused by its name.
+    Hidden files and a README are no wishes. A wish must be a regular file: a link or a pipe makes the inbox unreadable.
     """
     try:
         with regular_files.open_folder(place) as handle:
@@ -67,7 +67,7 @@ def _item(path: Path, raw: bytes) -> InboxItem:
 
 
 def parse(filename: str, text: str) -> InboxItem:
-    """Return one wish."""
+    """Return the wish in the text of a Markdown file."""
     text = text.replace("\r\n", "\n").removeprefix("\ufeff")
     front = FRONT_MATTER.match(text)
     fields = _under_headings(text[front.end() :] if front else text) | (_front_matter(front[1]) if front else {})
@@ -76,7 +76,7 @@ def parse(filename: str, text: str) -> InboxItem:
 
 
 def _front_matter(text: str) -> dict[str, str]:
-    """Return the fields in `name: value` lines; indented lines and lines with a dash belong to the name above."""
+    """Return the fields in lines like `name: value`. Indented lines and lines with a dash continue the field above."""
     lines: dict[str, list[str]] = {}
     name = ""
     for line in text.splitlines():

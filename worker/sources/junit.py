@@ -32,7 +32,7 @@ _TOOLS = {f"org.{tool}": tool for tool in ("ruff", "eslint")}  # by the package 
 
 
 class UnreadableReport(PlannerError):
-    """This is no JUnit report."""
+    """The text is no JUnit report, or it is too large; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class FailedTest:
 
 @dataclass(frozen=True, slots=True)
 class JUnitReport:
-    """The failures of a report, each test once, and findings of linters that write such reports.
+    """The failed tests of a report, each once, and the findings of linters that write such reports.
 
-    `flaky` names tests that failed and passed when their runner repeated them: they are not among `failed`.
+    `flaky` names the tests that failed in one run and passed in another; `failed` does not contain them.
     """
 
     failed: tuple[FailedTest, ...]
@@ -149,13 +149,13 @@ def _suites(root: Element) -> Iterator[Element]:
 
 
 def _trace(reason: Element) -> str:
-    """Return the text of a reason; its message is often the start of its text."""
+    """Return the message and the text of a failure; the text alone if it contains the message."""
     message, text = reason.get("message", "").strip(), (reason.text or "").strip()
     return text if message in text else f"{message}\n{text}".strip()
 
 
 def _name(suite: Element, case: Element, reason: Element) -> tuple[str, str | None]:
-    """Return the name of a test in the form of its tool, as far as the report allows, and its language."""
+    """Return the name of a test and its language; the name in the form that its tool accepts, if possible."""
     owner, name, file = case.get("classname", ""), case.get("name", ""), case.get("file", "")
     if _is_rust(case, reason):
         return _rust(suite, name), "rust"
@@ -171,12 +171,15 @@ def _name(suite: Element, case: Element, reason: Element) -> tuple[str, str | No
 
 
 def _is_rust(case: Element, reason: Element) -> bool:
-    """Return whether nextest or cargo2junit wrote a case: they name no file, but the panic message does."""
+    """Return whether a test is of Rust: its report names no file, and its panic message does."""
     return not case.get("file") and RUST_PLACE.search(_trace(reason)[:MAX_NAME]) is not None
 
 
 def _is_in_module(owner: str, name: str) -> bool:
-    """Return whether a test belongs to a module of Python; tests of Minitest have similar names, and no module."""
+    """Return whether a test may be in a module of Python: its dotted `owner` has a part without a capital.
+
+    The similar names of Ruby's Minitest have only parts that begin with a capital.
+    """
     is_dotted = DOTTED.fullmatch(owner) and PYTHON_NAME.fullmatch(name)
     return is_dotted is not None and any(not part[0].isupper() for part in owner.split("."))
 
@@ -218,7 +221,7 @@ _CODE = re.compile(r"[\w-]+")
 
 
 def findings_of(suite: Element) -> Iterator[SarifFinding]:
-    """Yield the findings of a linter; none for a suite with any failure that no linter names as its own."""
+    """Yield the findings in a linter's suite; none if the suite has a failure that is not the linter's."""
     failed = [(case, [*case.findall("failure"), *case.findall("error")]) for case in suite.findall("testcase")]
     failed = [(case, reasons) for case, reasons in failed if reasons]
     names = [case.get("name", "") for case, _ in failed]
@@ -251,7 +254,7 @@ def _of_mypy(reason: Element) -> Iterator[SarifFinding]:
 
 
 def _rule_and_text(said: str) -> tuple[str, str]:
-    """Return the code in brackets at the end of a message, and the rest, in linear time."""
+    """Return the rule in brackets at the end of a message, and the text before it; in linear time."""
     text, _, code = said.rpartition(" [")
     rule = code.removesuffix("]")
     return (rule, text.rstrip()) if text and rule != code and _CODE.fullmatch(rule) else ("", said)

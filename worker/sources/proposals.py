@@ -35,7 +35,7 @@ INSTALLERS = (
 
 
 def propose(body: Mapping[str, Any], folder: Path) -> Iterator[str]:
-    """Yield sentences with the options that the instructions of the checkout at `folder` propose, as of its commit."""
+    """Yield a sentence for each option that the instructions in the commit of the checkout at `folder` propose."""
     try:
         texts = _read(folder)
     except FAILURES:
@@ -63,7 +63,7 @@ def _read(folder: Path) -> dict[str, str]:
 
 
 def _commands(text: str) -> Iterator[str]:
-    """Yield the lines of code in a Markdown text, blocks and spans, at most MOST_COMMANDS of them."""
+    """Yield the lines of code blocks and code spans in a Markdown text, at most MOST_COMMANDS."""
     left = MOST_COMMANDS
     for found in CODE.finditer(text):
         for line in (found["block"] or found["inline"] or "").splitlines():
@@ -75,7 +75,7 @@ def _commands(text: str) -> Iterator[str]:
 
 
 def _as_test(command: str) -> str:
-    """Return a command in the form of goals if it runs tests; else an empty text."""
+    """Return a command if it runs tests by the catalogue of tools; else an empty text."""
     try:
         tool = CATALOGUE.match(command)
     except UnknownCommand:

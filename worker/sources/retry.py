@@ -25,14 +25,14 @@ class NoRetry(PlannerError):
 
 
 class Retry(NamedTuple):
-    """A goal with a new id, and the parts of the old one that it lacks, as JSON pointers."""
+    """A new goal, and JSON pointers to the parts that the old goal had and that are no longer stored."""
 
     body: dict[str, Any]
     left_out: list[str]
 
 
 def retry_of(plan_id: str, state: str, kept: Mapping[str, Any], left_out: Sequence[str], goal_id: str) -> Retry:
-    """Return a goal from the stored goal of a plan. Raises NoRetry."""
+    """Return a new goal like the stored goal `kept` of an ended plan. Raises NoRetry."""
     if state not in PLAN_ENDS:
         detail = f"{plan_id} is {state}: only a plan that has ended is retried. `planner cancel` ends it."
         raise NoRetry("plan_not_ended", detail)
@@ -65,7 +65,10 @@ def with_changes(
 
 
 def follow_up_of(plan: PlanSummary, kept: Mapping[str, Any], goal: str, goal_id: str, files: Sequence[str]) -> Retry:
-    """Return a goal that continues a plan's landed changes, with its repository, files and context. Raises NoRetry."""
+    """Return a goal that continues the landed changes of an ended plan. Raises NoRetry.
+
+    It has the repository, files and context of the plan's goal.
+    """
     if plan.state not in PLAN_ENDS:
         detail = f"{plan.plan_id} is {plan.state}: a follow-up goes on from a plan that has ended."
         raise NoRetry("plan_not_ended", detail)

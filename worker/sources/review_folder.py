@@ -27,9 +27,10 @@ class WrongFolder(PlannerError):
 
 
 def write(document: Mapping[str, Any], folder: Path, *, force: bool = False) -> list[Path]:
-    """Write the files of a reviewed plan's document, each atomically and without following links. Raises OSError.
+    """Write the files of a reviewed plan, each atomically and without following links, and return their paths.
 
-    A gate that has passed has no file. Raises WrongFolder if other files have these names, unless `force`.
+    The file of a gate that has passed is removed. Raises OSError. Raises WrongFolder if other files have these names,
+    unless `force`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not force:
@@ -48,7 +49,7 @@ def write(document: Mapping[str, Any], folder: Path, *, force: bool = False) -> 
 def read(folder: Path) -> dict[str, Any]:
     """Return the input of a goal that continues the plan in a folder. Raises WrongFolder.
 
-    A frozen plan is executed, any other is planned further.
+    The goal executes a frozen plan, and plans any other plan further.
     """
     plan = _object(folder / PLAN)
     if plan is None:
@@ -88,7 +89,7 @@ def _require_own(folder: Path) -> None:
 
 
 def _replace(handle: int, name: str, content: bytes) -> None:
-    """Write a file into the folder of `handle` atomically; it replaces a link."""
+    """Write a file into the open folder `handle` atomically; a link of this name is replaced."""
     new = f".{name}.{token_hex(8)}"
     try:
         with os.fdopen(os.open(new, NEW, 0o666, dir_fd=handle), "wb") as file:

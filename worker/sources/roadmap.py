@@ -41,7 +41,7 @@ def read(text: str) -> tuple[RoadmapItem, ...]:
 
 
 def _without_struck(item: RoadmapItem) -> RoadmapItem:
-    """Return the item without struck text; an item without any other text is done."""
+    """Return the item without struck-through text; an item that has no other text counts as done."""
     left = without_struck(item.description)
     return replace(item, description=left) if left else replace(item, completed=True)
 

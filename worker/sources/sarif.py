@@ -118,7 +118,7 @@ class _Tool(_Part):
     extensions: tuple[_Extension, ...] = ()
 
     def rules_of(self, component: int) -> tuple[_Rule, ...]:
-        """Return the rules of an extension, or of the tool itself."""
+        """Return the rules of the extension with this index; the rules of the tool itself if there is none."""
         return (self.extensions[component] if 0 <= component < len(self.extensions) else self.driver).rules
 
 
@@ -208,7 +208,7 @@ def relative(path: str, root: Path) -> str:
 
 
 def _local(uri: str) -> str:
-    """Return the path of a URI; a relative one is a path with escapes."""
+    """Return the path of a URI, with its escapes decoded; a URI of another scheme than file is decoded as a whole."""
     try:
         parts = urlsplit(uri)
     except ValueError:  # brackets in place of the host

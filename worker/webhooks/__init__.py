@@ -1,1 +1,1 @@
-"""Incoming webhooks: makes goals from events of forges and other services, by an operator's rules."""
+"""Makes goals from the webhooks of forges and other services, by an operator's rules."""

@@ -1,4 +1,4 @@
-"""Reads PLANNER_WEBHOOKS_FILE for a receiver of webhooks, and checks its expressions and all files that it names."""
+"""Reads PLANNER_WEBHOOKS_FILE for a receiver of webhooks; checks its expressions and all files that it names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from worker.webhooks.sources_file import Rule, Source, SourcesFile, WrongSources
 
 
 def read_checked(path: Path) -> SourcesFile:
-    """Return the file at `path`.
+    """Return the content of PLANNER_WEBHOOKS_FILE at `path`.
 
-    Raises WrongSources with a sentence for each mistake, also in other files that it names.
+    Raises WrongSources with a sentence for each mistake, in this file or in a file that it names.
     """
     found = SourcesFile.read(path)
     wrong = [

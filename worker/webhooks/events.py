@@ -35,7 +35,7 @@ class NoEvent(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment of a person; `people` are the words that a rule may use for them: a role, or a username."""
+    """A comment on a forge. `people` are words for its author that a rule may name: a role, or a username."""
 
     text: str
     people: tuple[str, ...]
@@ -45,7 +45,7 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One delivery, decoded. `delivery` is its sender's id for it, which stays the same when it is sent again."""
+    """One webhook delivery, decoded. `delivery` is the sender's id, which is the same if the delivery is sent again."""
 
     scheme: Scheme
     name: str
@@ -53,7 +53,7 @@ class Event:
     payload: Mapping[str, Any]
 
     def at(self, path: str) -> Any:
-        """Return the value at a dotted path; None if there is none."""
+        """Return the value at a dotted path of the payload; None if there is none."""
         return _at(self.payload, path)
 
     @property
@@ -64,7 +64,7 @@ class Event:
 
     @property
     def branches(self) -> tuple[str, ...]:
-        """The branches that it is about."""
+        """The branches that the event is about."""
         paths = {Scheme.GITHUB: GITHUB_BRANCHES, Scheme.GITLAB: GITLAB_BRANCHES}.get(self.scheme, ())
         listed = self.at("branches") if self.scheme is Scheme.GITHUB else None  # of a `status`
         named = (_text(_at(each, "name")) for each in (listed if isinstance(listed, list) else ()))
@@ -72,24 +72,24 @@ class Event:
 
     @property
     def is_push(self) -> bool:
-        """Whether a branch has a new commit."""
+        """Whether the event reports a new commit of a branch."""
         return bool(self.at("after")) and str(self.at("ref")).startswith(HEADS)
 
     @property
     def reverted(self) -> tuple[str, ...]:
-        """The commits that the commits of a push revert, by their messages."""
+        """The commits that the messages of the pushed commits name as reverted."""
         listed = self.at("commits")
         told = [_text(_at(each, "message")) for each in (listed if isinstance(listed, list) else ())]
         return tuple(found for message in told for found in REVERTS.findall(message))[:MOST_REVERTED]
 
     @property
     def actors(self) -> tuple[str, ...]:
-        """The actors: names of users, and slugs of apps."""
+        """The names of the users and the slugs of the apps that caused the event."""
         return tuple(self._texts({Scheme.GITHUB: GITHUB_ACTORS, Scheme.GITLAB: GITLAB_ACTORS}.get(self.scheme, ())))
 
     @property
     def is_own_status(self) -> bool:
-        """Whether it is a commit status that a planner wrote."""
+        """Whether the event is a commit status that a planner wrote."""
         return self.scheme is Scheme.GITHUB and self.name == "status" and self.at("context") == OWN_CONTEXT
 
     @property
@@ -99,7 +99,7 @@ class Event:
 
     @property
     def is_of_fork(self) -> bool:
-        """Whether the code that ran or is to be merged is, or may be, from another repository than the sender's."""
+        """Whether the code that ran, or that is to be merged, may come from a fork."""
         if self.scheme is Scheme.GITHUB:
             return self._is_of_github_fork()
         return self.scheme is Scheme.GITLAB and self._is_of_gitlab_fork()
@@ -137,7 +137,7 @@ class Event:
 
     @property
     def comment(self) -> Comment | None:
-        """The comment that it is about, if any."""
+        """The comment that the event is about; None if it is about no comment."""
         if self.scheme is Scheme.GITHUB and isinstance(self.at("comment"), dict):
             is_own = self.at("comment.user.id") == self.at("sender.id")
             return Comment(
@@ -161,7 +161,7 @@ class Event:
 
 
 def read(scheme: Scheme, headers: Mapping[str, str], raw: bytes) -> Event:
-    """Return the event of a delivery with a valid signature. Raises NoEvent."""
+    """Return the event in a delivery whose signature was checked before. Raises NoEvent."""
     payload = _payload(scheme, headers, raw)
     if scheme is Scheme.GITHUB:
         return Event(scheme, headers.get("x-github-event", ""), headers.get("x-github-delivery", ""), payload)

@@ -1,6 +1,6 @@
-"""JMESPath over a payload: conditions, values, and text with expressions in double braces.
+"""Evaluates JMESPath over a payload: conditions, values, and text with expressions in double braces.
 
-An operator writes the expressions, but the payload is untrusted: so only scalars are taken from it.
+An operator writes the expressions, but the payload is untrusted: so only text, numbers and booleans are taken from it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class WrongExpression(PlannerError):
 
 
 class Missing(PlannerError):
-    """An expression finds nothing in a payload, or no scalar."""
+    """The payload has no text, number or boolean where an expression looks."""
 
     def __init__(self, expression: str) -> None:
         super().__init__(f"missing: {expression}")
@@ -53,7 +53,10 @@ def holds(expression: str, payload: Any) -> bool:
 
 
 def scalar(expression: str, payload: Any) -> Scalar:
-    """Return the text, number or boolean that an expression finds. Raises Missing."""
+    """Return the text, number or boolean that an expression finds; "" for a comment or issue without text.
+
+    Raises Missing.
+    """
     found = _search(expression, payload)
     if found is None and _BODY.fullmatch(expression.strip()) and _is_null(expression, payload):
         return ""
@@ -65,15 +68,15 @@ def scalar(expression: str, payload: Any) -> Scalar:
 def rendered(template: str, payload: Any) -> str:
     """Return the template with values in place of its expressions. Raises Missing.
 
-    Values are not searched for braces.
+    Braces in a value have no effect.
     """
     return "".join(_pieces(template, payload))
 
 
 def prose(template: str, payload: Any) -> str:
-    """Return the same as `rendered`, but without null values in the payload, such as the text of an issue without one.
+    """Return the template like `rendered`, but with nothing in place of null values, such as an issue without a text.
 
-    Raises Missing if all values are null.
+    Raises Missing if all values are null, unless they are the text of an issue or comment.
     """
     literals, places = _PLACE.split(template)[::2], _PLACE.findall(template)
     nulls = [each for each in places if _is_null(each, payload)]

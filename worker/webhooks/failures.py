@@ -1,6 +1,6 @@
-"""The data of a forge about a failed run, as the context of a goal: failing tests, and messages about them.
+"""Makes the context of a goal from a forge's data about a failed run: failing tests, and messages about them.
 
-Test reports have priority; without any, annotations are used. All of it is untrusted.
+Test reports have priority; if there are none, annotations are used. All of this data is untrusted.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _annotations(found: Any) -> Iterator[str]:
 
 
 def _artifacts(forge: Forge, base: str, run: int) -> JUnitReport:
-    """Return the reports in those artifacts of a run whose names suggest reports."""
+    """Return the test reports in the artifacts of a run; only artifacts with a name like that of a report are read."""
     found = forge.json(f"{base}/actions/runs/{run}/artifacts?per_page={PAGE}")
     fitting = [
         each
@@ -119,6 +119,6 @@ def _gitlab_report(found: Any) -> JUnitReport:
 
 
 def _listed(found: Any, name: str) -> list[dict[str, Any]]:
-    """Return the objects in the list `name` of a forge's answer."""
+    """Return the objects in the list `name` of a forge's answer; empty if there is no such list."""
     listed = found.get(name) if isinstance(found, dict) else None
     return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []

@@ -1,4 +1,4 @@
-"""A forge's REST interface for commits and failed runs: files, annotations, test reports.
+"""Reads commits and failed runs from a forge's REST interface: files, annotations, test reports.
 
 The token is sent in a header to the one server that the operator named, and nowhere else. Downloads are treated as
 data, and limited in size.
@@ -109,9 +109,11 @@ class Forge:
         return _json(self.read(url, most)[0], url)
 
     def pages(self, url: str, name: str = "") -> tuple[list[dict[str, Any]], bool]:
-        """Return at most MOST_PAGES consecutive pages, and whether these are all. Raises the errors of `json`.
+        """Return the entries of at most MOST_PAGES pages, and whether these are all pages.
 
-        With `name` a page is an object that has its entries under that name.
+        Raises ForgeAway or ForgeRefuses.
+
+        With `name`, each page is an object with its entries in the field `name`.
         """
         entries: list[dict[str, Any]] = []
         for _ in range(MOST_PAGES):
@@ -198,7 +200,7 @@ def _headers(source: Source) -> dict[str, str]:
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:
-    """Return scheme, host and port; empty for a text that is no URL."""
+    """Return the scheme, host and port of a URL; empty for a text that is no URL."""
     try:
         parts = urlsplit(url)
         return parts.scheme, parts.hostname or "", parts.port or {"https": 443, "http": 80}.get(parts.scheme)

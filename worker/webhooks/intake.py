@@ -1,4 +1,4 @@
-"""Handles one delivery: its size, its signature, its JSON, the rules, then one write to Redis, and the answer."""
+"""Handles one delivery of a webhook: checks its signature, applies the rules, writes to Redis once, and answers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SAID = {  # verdict of the store -> why a delivery that a rule accepts is ignore
 
 
 class WrongSignature(PlannerError):
-    """No secret of ours signed this."""
+    """No secret of the source signed this delivery."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a delivery: the goal, or the reason for none; `cancels` is an older goal that it ends."""
+    """The result of a delivery: the id of its goal, or the reason for none; `cancels` is an older goal that it ends."""
 
     goal_id: str | None = None
     ignored: str | None = None
@@ -49,7 +49,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The goal with its id that would be sent; the forge may have to complete it."""
+    """The decision about a delivery with the id and the body of its goal; the forge may have to complete the body."""
 
     wanted: Wanted
     goal_id: str = ""
@@ -85,9 +85,9 @@ def take(client: Redis, source: Source, headers: Headers, raw: bytes, now_s: flo
 
 
 def prepare(source: Source, event: events.Event, raw: bytes, traceparent: str | None = None) -> Prepared | Ignored:
-    """Decide about an event, and build its goal with id and trace; a listing is read from its file.
+    """Decide about an event, and build its goal with id and trace. Raises WrongSources.
 
-    Raises WrongSources.
+    A listing is read from the file that the rule names.
     """
     wanted = rules.decide(source, event)
     if isinstance(wanted, Ignored):
@@ -104,7 +104,10 @@ def prepare(source: Source, event: events.Event, raw: bytes, traceparent: str | 
 
 
 def _arrival(source: Source, delivery: str, raw: bytes, found: Prepared) -> webhook_events.Arrival:
-    """Return the record for the store: keys are digests with the source and, if goals can meet, the tenant in them."""
+    """Return the record for the store, with digests as keys.
+
+    A digest contains the name of the source. If goals can meet under it, it also contains the tenant.
+    """
     wanted, tenant = found.wanted, found.wanted.rule.tenant
     body = _digest(source.name, sha256(raw).hexdigest())
     job: Mapping[str, Any] | None = None
@@ -130,12 +133,12 @@ def _arrival(source: Source, delivery: str, raw: bytes, found: Prepared) -> webh
 
 
 def _order(order: Scalar | None) -> str:
-    """Return an order in the form that the store compares: numbers as such, everything else as text."""
+    """Return an order as the store compares it: numbers begin with `n`, texts with `s`; empty without an order."""
     if order is None:
         return ""
     return f"n{order!r}" if isinstance(order, int | float) and not isinstance(order, bool) else f"s{order}"
 
 
 def _digest(*parts: str) -> str:
-    """Return a digest of texts; different lists of texts have different digests."""
+    """Return a digest of a list of texts; lists with the same texts joined differently have different digests."""
     return sha256(codec.dumps(parts)).hexdigest()

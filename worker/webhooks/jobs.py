@@ -1,4 +1,4 @@
-"""The remaining work for webhooks before a goal is sent, or an older goal is cancelled: done by a worker, in turn.
+"""Does the remaining work for webhooks in a worker: completes a goal, cancels an older one, looks at delivered changes.
 
 A job is an entry of a stream. A job that has to wait is postponed and returns; a job of a dead worker is taken over. A
 worker takes the forge's address and token from PLANNER_WEBHOOKS_FILE, never from a job.
@@ -46,7 +46,7 @@ MOST_LOOKS = 1500  # about a day
 
 
 class _Later(Exception):
-    """The job has to wait for so many seconds; the message is the reason."""
+    """The job has to wait for `delay_s` seconds; the message is the reason."""
 
     def __init__(self, why: str, delay_s: float) -> None:
         super().__init__(why)
@@ -71,7 +71,7 @@ class WebhookJobs:
     look: Callable[[str, bool], float | None]  # at a plan's change, at once if asked to; returns seconds until the next
 
     def drain(self, share: float = 1.0) -> bool:
-        """Do jobs until none is left, or for `share` of DRAIN_S. Returns whether some may be left."""
+        """Do jobs until none is left, or for the part `share` of DRAIN_S. Return whether some jobs may be left."""
         end = time.monotonic() + DRAIN_S * share
         webhook_events.wake_postponed(self.client, PAGE)
         while time.monotonic() < end:
@@ -82,7 +82,7 @@ class WebhookJobs:
         return True
 
     def recover(self, idle_ms: int) -> None:
-        """Take over and do the jobs of dead workers, and the unfinished ones of this worker."""
+        """Take over the jobs of dead workers; do these, and the jobs that this worker has not finished."""
         self.inbox.take_over(idle_ms)
         last = "0"
         while entries := self.inbox.read(count=1, after=last):
@@ -90,9 +90,9 @@ class WebhookJobs:
             self._try(entries[0])
 
     def _try(self, entry: StreamEntry) -> None:
-        """Do one job. A passing failure is counted against it, and after too many the job is dead-lettered.
+        """Do one job. After too many passing failures it is dead-lettered.
 
-        A job that meets an internal error is dead-lettered at once, and the record of its goal has the reason.
+        A job with an internal error is dead-lettered at once, and the record of its goal has the reason.
         """
         try:
             with self.inbox.renewal((entry,), min(RENEW_S, self.claim_idle_s / 3)):
@@ -167,7 +167,7 @@ class WebhookJobs:
         webhook_events.postpone(self.client, entry.entry_id, codec.dumps(again), wait_s)
 
     def _complete(self, entry: StreamEntry, job: Mapping[str, Any]) -> None:
-        """Ask the forge, and send the goal."""
+        """Complete the goal with the forge's data, and send it unless a newer goal overtook it."""
         goal = self._asked(job)
         sent = webhook_events.send_completed(self.client, entry.entry_id, goal["goal_id"], codec.dumps(goal))
         said = {1: "webhook goal sent", 0: "webhook goal overtaken", -1: "webhook job done by another"}[sent]
@@ -202,7 +202,7 @@ class WebhookJobs:
             raise _later(tries, error) from error
 
     def _cancel(self, job: Mapping[str, Any]) -> None:
-        """Cancel the plan of an overtaken goal. Raises _Later while the plan may still be made."""
+        """Cancel the plan of a goal that a webhook ended. Raises _Later while the goal has no verdict."""
         goal_id, tenant = job["cancels"], job["tenant"]
         found: Any = self.client.hmget(keys.goal_id(goal_id, tenant), "plan_id", "verdict", "ended_at")
         plan_id, verdict, ended = (each and each.decode() for each in found)
@@ -230,7 +230,10 @@ class WebhookJobs:
 
 
 def _told(job: Mapping[str, Any], ask: Callable[[], T]) -> T | None:
-    """Return the forge's answer; None if it refuses, or is away at the last try. Raises ForgeAway for a retry."""
+    """Return the forge's answer; None if the forge refuses, or is away at the last try.
+
+    Raises ForgeAway at any try before.
+    """
     try:
         return ask()
     except (ForgeAway, ForgeRefuses) as error:
@@ -241,7 +244,10 @@ def _told(job: Mapping[str, Any], ask: Callable[[], T]) -> T | None:
 
 
 def _later(tries: int, error: ForgeAway) -> Exception:
-    """Return when to ask a forge again, not before the time that it names; or that this was the last try."""
+    """Return the error for a forge that is away: _Later with the pause, or _Hopeless at the last try.
+
+    The pause is at least as long as the forge asks for.
+    """
     if tries >= len(ASK_AGAIN_S):
         return _Hopeless(str(error))
     return _Later(str(error), max(ASK_AGAIN_S[tries], error.retry_after_s))

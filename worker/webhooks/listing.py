@@ -1,4 +1,4 @@
-"""Selects the files of a commit for a goal's listing: files that it names or matches come first."""
+"""Selects the files of a commit that a goal lists; files that the goal names or that its patterns match come first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_MANIFESTS = 20  # requested from a forge
 
 
 def read(path: Path) -> list[str]:
-    """Return a listing, a path a line as `git ls-files` prints it. Raises WrongSources."""
+    """Return the paths in a file with one path a line, as `git ls-files` prints them. Raises WrongSources."""
     try:
         raw = read_setting(path, MAX_BYTES)
     except OSError as error:
@@ -28,9 +28,9 @@ def read(path: Path) -> list[str]:
 
 
 def with_files(goal: Mapping[str, Any], files: Sequence[str], *, are_all: bool = False) -> dict[str, Any]:
-    """Return a goal with `files` in its context, as many as it can contain.
+    """Return a goal with as many of `files` in its context as it can contain.
 
-    The listing is marked as complete if these `are_all` files of its commit and none is left out.
+    The listing is marked as complete if it has all `files`, and if these `are_all` files of the commit.
     """
     context, allowed = dict(goal.get("context") or {}), goal.get("allowed_files", ())
     room = MAX_GOAL_BYTES - len(codec.dumps(goal)) - RESERVED
@@ -41,7 +41,7 @@ def with_files(goal: Mapping[str, Any], files: Sequence[str], *, are_all: bool =
 
 
 def wanted_manifests(goal: Mapping[str, Any]) -> list[str]:
-    """Return the manifests in a goal's listing that identify its projects; empty if it has its own."""
+    """Return the manifests in a goal's listing that identify its projects; empty if the goal already has manifests."""
     context, allowed = goal.get("context") or {}, goal.get("allowed_files", ())
     if context.get("manifests"):
         return []
@@ -58,7 +58,7 @@ def with_manifests(goal: Mapping[str, Any], texts: Mapping[str, str]) -> dict[st
 def with_instructions(
     goal: Mapping[str, Any], files: Sequence[str], read: Callable[[Sequence[str]], Mapping[str, str]]
 ) -> dict[str, Any]:
-    """Return a goal with the digests of the repository's own instructions, unless it has some."""
+    """Return a goal with the digests of the repository's instructions for agents, unless it already has some."""
     context, allowed = goal["context"], goal.get("allowed_files", ())
     if "instructions" in context or goal.get("from"):
         return dict(goal)

@@ -1,4 +1,6 @@
-"""Decides about an event: a goal, the end of an older one, or nothing, with the reason. Pure.
+"""Decides about an event of a webhook: a goal, the end of an older goal, or nothing, with the reason.
+
+These functions are pure: they read only their arguments.
 
 A payload provides text, checked values, and keys that are digested. Files, commands, limits, approvals, queues and
 tenants come only from the rule.
@@ -25,7 +27,7 @@ OTHER_KEYS = ("language", "test_command", "workdir")  # keys of the context that
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Nothing is sent; `reason` begins with a code, which is counted."""
+    """The event makes no goal; `reason` begins with a code, which is counted."""
 
     reason: str
 
@@ -37,9 +39,9 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A goal without its id or, if `goal` is None, the end of an older goal with the same key.
+    """A goal without its id. If `goal` is None: the end of the older goal with the same key.
 
-    `failures_of` has the run that the forge is asked about, and its kind.
+    `failures_of` names the kind and the number of the failed run that the forge is asked about.
     """
 
     rule: Rule
@@ -96,7 +98,7 @@ class _Unfit(Exception):
 
 
 def _guards(source: Source, rule: Rule, event: Event) -> Iterator[str]:
-    """Yield the reasons to ignore an event, unless the rule allows them."""
+    """Yield the reasons to ignore an event; a rule can allow some of them with `allow`."""
     allowed = frozenset(rule.allow)
     if rule.repos and not rule.repo and _repository(rule, event) is None:
         yield "repository: it is none of the rule's repos"
@@ -118,13 +120,13 @@ def _guards(source: Source, rule: Rule, event: Event) -> Iterator[str]:
 
 
 def _is_ours(source: Source, event: Event) -> bool:
-    """Return whether our own app or user caused it, or a planner wrote it."""
+    """Return whether our own app or user caused the event, or a planner wrote it."""
     ours = (source.app.casefold(), f"{source.app}[bot]".casefold()) if source.app else ()
     return event.is_own_status or any(actor.casefold() in ours for actor in event.actors)
 
 
 def _repository(rule: Rule, event: Event) -> str | None:
-    """Return the repository in the rule's spelling; None if it is none of the rule's. Raises Missing."""
+    """Return the event's repository as the rule spells it; None if the rule does not have it. Raises Missing."""
     if rule.repo:
         named = str(expressions.scalar(rule.repo, event.payload))
     elif event.scheme is Scheme.STANDARD and len(rule.repos) == 1:
@@ -135,7 +137,7 @@ def _repository(rule: Rule, event: Event) -> str | None:
 
 
 def _keys(rule: Rule, payload: Any) -> dict[str, Any]:
-    """Return the keys that identify equal events. Raises Missing."""
+    """Return the keys that relate goals (`coalesce`, `supersedes`), and the event's order. Raises Missing."""
     found = {name: getattr(rule, name) for name in ("coalesce", "supersedes")}
     keys = {
         name: None if text is None else expressions.rendered(text, payload)[:MAX_KEY] for name, text in found.items()
@@ -161,7 +163,7 @@ def _goal(rule: Rule, event: Event, repo: str | None) -> dict[str, Any]:
 
 
 def goal_with(rule: Rule, repo: str | None, sentence: str, context: dict[str, Any]) -> dict[str, Any]:
-    """Return the goal of a rule; its permissions are the operator's."""
+    """Return the goal of a rule; its files, limits and approvals come only from the rule."""
     context |= {key: value for key in OTHER_KEYS if (value := getattr(rule, key)) is not None}
     context |= {"repo": repo} if repo else {}
     body: dict[str, Any] = {"goal": sentence, "tenant": rule.tenant, "queue": rule.queue}
@@ -202,7 +204,7 @@ def _commit(text: str) -> str:
 
 
 def _failures_of(event: Event) -> dict[str, Any]:
-    """Return the subject of the forge's question: the kind of run, and its numbers."""
+    """Return the numbers of the failed run by their kind, for the question to the forge; empty if there is none."""
     paths = {
         "workflow_run": {"run": "workflow_run.id", "suite": "workflow_run.check_suite_id"},
         "check_suite": {"suite": "check_suite.id"},

@@ -18,7 +18,7 @@ Headers = Mapping[str, str]  # by their names in lower case
 
 
 def is_signed(scheme: Scheme, headers: Headers, raw: bytes, secrets: Iterable[str], now_s: float) -> bool:
-    """Return whether one of `secrets` signed `raw`, by the headers of `scheme`."""
+    """Return whether one of `secrets` signed the body `raw`, by the headers that `scheme` uses."""
     known = tuple(secrets)
     if scheme is Scheme.GITHUB:
         return _by_github(headers, raw, known)
@@ -34,12 +34,12 @@ def _by_github(headers: Headers, raw: bytes, secrets: tuple[str, ...]) -> bool:
 
 
 def _by_token(headers: Headers, secrets: tuple[str, ...]) -> bool:
-    """Compare GitLab's secret token, which is no signature; a signing secret is never sent, so it is no token."""
+    """Return whether the header has one of our secrets as GitLab's token; a signing secret never counts as a token."""
     return _is_one_of([headers.get("x-gitlab-token", "")], [each for each in secrets if not each.startswith(WHSEC)])
 
 
 def _by_standard(headers: Headers, raw: bytes, secrets: tuple[str, ...], now_s: float) -> bool:
-    """Check the signatures of Standard Webhooks; there may be several, each with its version."""
+    """Return whether a delivery has a recent and valid signature of Standard Webhooks; it may have several."""
     delivery, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     if not delivery or not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= MOST_DIGITS):
         return False
@@ -53,7 +53,7 @@ def _by_standard(headers: Headers, raw: bytes, secrets: tuple[str, ...], now_s: 
 
 
 def _key(secret: str) -> bytes:
-    """Return the key in a secret of Standard Webhooks; None if it is no base64."""
+    """Return the key in a secret of Standard Webhooks; empty if the secret is no base64."""
     try:
         return b64decode(secret.removeprefix(WHSEC), validate=True)
     except (NoBase64, ValueError):
@@ -61,7 +61,7 @@ def _key(secret: str) -> bytes:
 
 
 def _is_one_of(shown: Iterable[str], made: Iterable[str]) -> bool:
-    """Compare all pairs, so that the time does not reveal which one almost matched."""
+    """Return whether two texts are equal; all pairs are compared, so that the time reveals nothing."""
     wanted = [_bytes(each) for each in made]
     return True in [hmac.compare_digest(_bytes(each), one) for each in shown if each for one in wanted]
 

@@ -58,7 +58,7 @@ class Scheme(StrEnum):
 
 
 class Allowance(StrEnum):
-    """Events that are ignored unless a rule allows them: they may make a plan feed itself, or contain foreign work."""
+    """Events that are ignored unless a rule allows them: a plan may have caused them, or they may have foreign code."""
 
     FORKS = "forks"
     OWN_BRANCHES = "own_branches"
@@ -154,21 +154,21 @@ class Rule(_Table):
 
     @property
     def expressions(self) -> Iterator[tuple[str, str]]:
-        """Yield the keys that are expressions, with each."""
+        """Yield the rule's keys whose value is an expression, with this expression."""
         for key in ("when", "repo", "order", "resolves"):
             if given := getattr(self, key):
                 yield key, given
 
     @property
     def templates(self) -> Iterator[tuple[str, str]]:
-        """Yield the keys that are texts with expressions in braces, with each."""
+        """Yield the rule's keys whose value is a text with expressions in braces, with this text."""
         for key in ("goal", "failure_log", "base_sha", "coalesce", "supersedes"):
             if given := getattr(self, key):
                 yield key, given
         yield from (("constraints", each) for each in self.constraints)
 
     def mistakes(self, scheme: Scheme) -> Iterator[tuple[str, str]]:
-        """Yield the keys that contradict each other, with the reason."""
+        """Yield each key that contradicts another key or the scheme, with the reason."""
         is_comment = self.on in COMMENTS and scheme is not Scheme.STANDARD
         if bool(self.goal) == bool(self.command):
             yield "goal", "needs either `goal` or `command`"
@@ -215,12 +215,12 @@ class Delivered(_Table):
     poll_s: int = Field(default=300, ge=10, le=86_400)  # seconds between looks without a webhook
 
     def has(self, repo: str) -> bool:
-        """Return whether `repo` is one of them."""
+        """Return whether `repo` is one of the repositories; the case of letters does not count."""
         return repo.casefold() in {each.casefold() for each in self.repos}
 
 
 class Source(_Table):
-    """One `[[source]]`: who sends to /v1/webhooks/{name}."""
+    """One table `[[source]]`: a sender of webhooks to /v1/webhooks/{name}."""
 
     name: SourceName
     scheme: Scheme
@@ -239,7 +239,7 @@ class Source(_Table):
     @model_validator(mode="before")
     @classmethod
     def _with_api(cls, values: Any) -> Any:
-        """Fill in the provider's own API; a server of one's own has to be named."""
+        """Fill in the public API of the provider; the operator must name the API of another server."""
         if isinstance(values, dict) and "api" not in values and values.get("scheme") in tuple(APIS):
             return {**values, "api": APIS[Scheme(values["scheme"])]}
         return values
@@ -285,7 +285,7 @@ class Source(_Table):
 
 
 class SourcesFile(_Table):
-    """The whole file."""
+    """The content of PLANNER_WEBHOOKS_FILE."""
 
     source: tuple[Source, ...] = Field(min_length=1, max_length=100)
 
@@ -319,7 +319,7 @@ class SourcesFile(_Table):
         return next((each for each, allowed in found if allowed.tenant == tenant and allowed.has(repo)), None)
 
     def mistakes(self) -> Iterator[str]:
-        """Yield a sentence for each thing that contradicts another."""
+        """Yield a sentence for each contradiction in the file."""
         names = [each.name for each in self.source]
         values = {"source": [{"name": name} for name in names]}
         for at, source in enumerate(self.source):
@@ -339,7 +339,7 @@ class SourcesFile(_Table):
 
 
 def read_secret(path: Path) -> str:
-    """Read a file that holds one secret; raises WrongSources, without a word of the content of the file."""
+    """Return the secret in a file. Raises WrongSources with a message that has no word of the file."""
     try:
         text = read_setting(path, MAX_SECRET_BYTES).decode("ascii").strip()
     except OSError as error:
@@ -362,7 +362,7 @@ _MODELS: Mapping[tuple[str, ...], type[BaseModel]] = {
 
 
 def _place_of(loc: tuple[int | str, ...], values: Any) -> str:
-    """Name a place in the file: `source 1 (github), rule 2, repos`."""
+    """Return a place in the file in words: `source 1 (github), rule 2, repos`."""
     words: list[str] = []
     for part in loc:
         try:
@@ -380,7 +380,7 @@ def _place_of(loc: tuple[int | str, ...], values: Any) -> str:
 
 
 def _sentence(error: ErrorDetails) -> str:
-    """Return the mistake in a key; an unknown one with the name that it may have meant."""
+    """Return the mistake in the value of a key; for an unknown key, with the most similar known key."""
     if error["type"] != "extra_forbidden":
         return expected(error)
     model = _MODELS.get(tuple(part for part in error["loc"][:-1] if isinstance(part, str)))
@@ -390,7 +390,7 @@ def _sentence(error: ErrorDetails) -> str:
 
 
 def _first(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
-    """Leave out that a list is empty where that is because all in it are wrong."""
+    """Return the errors, but not that a list is empty if it is only empty because all of its items are wrong."""
     places = [error["loc"] for error in errors]
     return [
         error
