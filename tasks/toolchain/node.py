@@ -43,9 +43,11 @@ def _run_by(command: str) -> tuple[str, ...]:
 
 # Messages of package managers that find no script, no package.json, or no program of that name, or refuse to run.
 _REFUSED = ("its npm registry signature could not be verified", "EBADDEVENGINES")
+_CRASHED = "Oops! Something went wrong! :("  # of ESLint, which a script may run before the tests
 _NO_SCRIPT = (
     *("Missing script", "Could not read package.json", "ERR_PNPM_NO_SCRIPT", "ERR_PNPM_NO_IMPORTER_MANIFEST_FOUND"),
     *("Couldn't find a script named", "Couldn't find a package.json", "No package.json", "Script not found"),
+    _CRASHED,
     *_REFUSED,
 )
 _NO_PROGRAM = (
@@ -169,7 +171,7 @@ _TOOLS = (
         example="npx eslint src",
         timeout_s=60,
         options=(r"--quiet|--no-color|--cache|--max-warnings=\d{1,4}",),
-        cannot_run=_NO_PROGRAM,
+        cannot_run=(*_NO_PROGRAM, _CRASHED),
     ),
     linter(
         id="prettier",

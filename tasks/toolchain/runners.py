@@ -26,6 +26,7 @@ _AND = re.compile(r"\s*&&\s*")
 _ELSE_OF_SHELL = re.compile(r"[|;<>`$()]")
 _NAMED = re.compile(r"(?:npm|pnpm|yarn|bun)(?: run)? (?:-s |--silent )?(?P<name>[\w:.-]+)")
 _RUNS_TESTS = re.compile(r"(?:vitest|jest|mocha|ava|playwright test|node --test|bun test|deno test)\b")
+_HAS_ONLY_OUTPUT = re.compile(r"[a-z]+(?: (?:run|test|--test))?(?: (?:--reporter|-R)(?: |=)[\w-]+| --colors?)*")
 _PROGRAM = re.compile(r"(?:node|bun|deno)\b")
 _RUNS_NONE = re.compile(r"(?:eslint|prettier|tsc|tsd|xo|standard|oxlint|oxfmt|biome|attw|publint)\b")
 
@@ -55,8 +56,7 @@ def whole_commands(language: Language, manifests: Mapping[str, str], files: Coll
     package = manifests.get("package.json", "")
     if language.name in _NODE and _TEST_SCRIPT.search(package):
         manager = package_manager(manifests, files)
-        if link := _link_that_tests(_scripts(package), manager):
-            yield link
+        yield from _link_that_tests(_scripts(package), manager)
         yield _RUN_SCRIPT[manager]
         return
     yield from list(runner_commands(language, manifests, files))[:1]
@@ -76,19 +76,26 @@ def _scripts(package: str) -> Mapping[str, str]:
     return {name: text for name, text in found if isinstance(text, str)}
 
 
-def _link_that_tests(scripts: Mapping[str, str], manager: str) -> str | None:
-    """Return the only command in a chained script `test` that runs tests; None if another part may run tests, too."""
+def _link_that_tests(scripts: Mapping[str, str], manager: str) -> tuple[str, ...]:
+    """Return the commands for the only part of a chained script `test` that runs tests, best first.
+
+    There is none if another part may run tests, too. The catalogue may refuse the name of a script, or an option. So
+    the runner of the script follows, then the runner without options that only change its output.
+    """
     links = _AND.split(scripts.get("test", "").strip())
-    found: list[str] = []
+    found: list[tuple[str, ...]] = []
     for link in links if len(links) > 1 else ():
         named = _NAMED.fullmatch(link)
         script = scripts.get(named["name"], "") if named else link
         words = re.sub(r"^(?:npx|pnpm exec|yarn exec|bunx) ", "", script)
         if _RUNS_NONE.match(words):
             continue
-        if not _RUNS_TESTS.match(words) or _AND.search(words) or _ELSE_OF_SHELL.search(words):
-            return None
+        runner = _RUNS_TESTS.match(words)
+        if not runner or _AND.search(words) or _ELSE_OF_SHELL.search(words):
+            return ()
         words = re.sub(r"^vitest(?! run\b)", "vitest run", words).replace(" --typecheck", "")  # which is no test
         before = "" if _PROGRAM.match(words) else f"{_EXECUTE[manager]} "
-        found.append(f"{_RUN_NAMED[manager]} {named['name']}" if named else before + words)
-    return found[0] if len(found) == 1 else None
+        by_name = (f"{_RUN_NAMED[manager]} {named['name']}",) if named else ()
+        bare = re.sub(r"^vitest$", "vitest run", runner[0]) if _HAS_ONLY_OUTPUT.fullmatch(words) else ""
+        found.append((*by_name, before + words, *([before + bare] if bare and bare != words else ())))
+    return found[0] if len(found) == 1 else ()

@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 
+from tasks.base.errors import UnknownCommand
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.languages import LANGUAGES
 from tasks.toolchain.runners import part_options, runner_commands, whole_commands
@@ -54,7 +55,6 @@ def test_a_package_is_tested_by_its_own_runner_and_package_manager(
         ({"test": "npm run lint && vitest run --typecheck", "lint": "eslint . && prettier -c src"}, "npx vitest run"),
         ({"test": "eslint . && vitest --coverage"}, "npx vitest run --coverage"),
         ({"test": "tsc && node --test"}, "node --test"),
-        ({"test": "npm run types && npm run unit", "types": "tsd", "unit": "mocha --require x"}, "npm run unit"),
         ({"test": "npm run build && mocha", "build": "rollup -c"}, None),
         ({"test": "npm run unit && npm run site", "unit": "jest", "site": "node --test site"}, None),
         ({"test": "npm run all && eslint .", "all": "jest && mocha"}, None),
@@ -72,6 +72,33 @@ def test_of_a_test_script_that_lints_as_well_the_part_that_tests_comes_first(
     assert len(found) == (2 if link else 1)
     assert link is None or found[0].endswith(link)
     assert all(CATALOGUE.match(each).argv for each in found)
+
+
+@pytest.mark.parametrize(
+    ("unit", "script", "accepted"),
+    [
+        ("test:unit", "mocha --require x", "npm run test:unit"),
+        ("mocha", "mocha --reporter dot", "npx mocha"),
+        ("mocha", "mocha --recursive", "npx mocha --recursive"),
+        ("mocha", "mocha --require x", "npm test"),  # without its option it would not run the same tests
+        ("vitest", "vitest --reporter dot", "npx vitest run"),
+    ],
+)
+def test_a_named_script_that_the_catalogue_refuses_gives_way_to_its_runner(
+    unit: str, script: str, accepted: str
+) -> None:
+    scripts = {"test": f"npm run lint && npm run {unit}", "lint": "eslint .", unit: script}
+
+    found = [*whole_commands(JAVASCRIPT, {"package.json": json.dumps({"scripts": scripts})}, ())]
+
+    assert next(each for each in found if _accepts(each)) == accepted
+
+
+def _accepts(command: str) -> bool:
+    try:
+        return bool(CATALOGUE.match(command).argv)
+    except UnknownCommand:
+        return False
 
 
 COVERED = ("--cov=arrow --cov-fail-under=99", '["-ra", "--cov"]', "\n    -v\n    --cov=arrow", '["-v",\n  "--cov"]')
