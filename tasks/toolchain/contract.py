@@ -65,7 +65,7 @@ KINDS = {
     "cargo_test": r"(?:[A-Za-z_][\w-]{0,99} )?[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*",  # a package before its test
     "nextest": r"test\(=[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*\)",
     "go_test": r"[A-Za-z_]\w{0,99}",
-    "go_run": r"\^?[A-Za-z_][\w-]{0,99}\$?",
+    "go_run": r"\^?[A-Za-z_][\w-]{0,99}\$?|\^\([A-Za-z_]\w{0,99}(?:\|[A-Za-z_]\w{0,99}){0,19}\)\$",
     "module": r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*",
     "count": r"auto|[0-9]{1,2}",
     "test_script": _SCRIPT.format("tests?|unit|e2e|integration|ci|spec"),
@@ -132,7 +132,7 @@ class Contract:
     end_of_options: bool = False
     focus: str = ""  # the kind of one failing test that may narrow this tool
     focus_option: str = ""  # the valued option that takes it; else it is a positional
-    focus_form: str = "{}"  # how the option's value names exactly one test
+    focus_form: str = "{}"  # how the option's value names exactly one test, or some in `(A|B)`
     focus_is_module: bool = False  # whether it takes a test as `tests.test_cart.CartTests.test_adds`
     focus_owner: str = ""  # the valued option that takes the words before the test and a space
     focus_exact: str = ""  # an option that makes positionals with brackets paths, too
@@ -193,7 +193,8 @@ class Contract:
             if not any(word.startswith(_CHOSEN_OWNER) for word in options):
                 options = (*options, self.focus_owner, owner)
         if self.focus_option:
-            named = (self.focus_option, *map(self.focus_form.format, tests))
+            one_or_all = tests[0] if len(tests) == 1 else f"({'|'.join(tests)})"
+            named = (self.focus_option, self.focus_form.format(one_or_all))
             return (*reading.spelling, *options, *reading.positionals, *named, *tail)
         if self.focus_title:
             options = tuple(word for word in options if not word.startswith(f"{self.focus_title}="))

@@ -40,6 +40,7 @@ _TOOLS = (
         focus="go_test",
         focus_option="-run",
         focus_form="^{}$",
+        focus_most=20,
         cannot_run=_NO_MODULE,
         reports=True,
     ),

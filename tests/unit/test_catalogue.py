@@ -274,7 +274,8 @@ def test_a_test_command_is_narrowed_to_well_formed_tests_only() -> None:
     ("command", "tests", "argv"),
     [
         ("go test ./...", ("TestLogin",), ("go", "test", "./...", "-run", "^TestLogin$")),
-        ("go test ./...", ("TestLogin", "TestLogout"), None),
+        ("go test ./...", ("TestA", "TestB"), ("go", "test", "./...", "-run", "^(TestA|TestB)$")),
+        ("go test ./...", ("TestA|x", "TestB)"), None),
         ("cargo test", ("auth::login",), ("cargo", "test", "auth::login", "--", "--exact")),
         (
             "cargo test",

@@ -110,11 +110,26 @@ def test_the_log_holds_what_pytest_printed_of_each_failure(pytest_report: bytes)
             "TestLogin",
             "go",
         ),
-        (suite(failed("Auth logs in", "Auth logs in", "src/auth.test.js")), "src/auth.test.js", "javascript"),
-        (suite(failed("src/auth.test.ts", "auth &gt; logs in")), "src/auth.test.ts", "typescript"),
+        (
+            suite(failed("Auth logs in", "Auth logs in", "src/auth.test.js")),
+            "src/auth.test.js::Auth logs in",
+            "javascript",
+        ),
+        (suite(failed("src/auth.test.ts", "auth &gt; logs in")), "src/auth.test.ts::auth > logs in", "typescript"),
         (suite(failed("Auth logs in", "Auth logs in")), "Auth logs in", None),
         (suite(failed("Node.js", "sums"), name="Node.js"), "Node.js sums", None),  # a title, and no file
-        (suite(failed("basket", "sums", "app/[id]/page.test.tsx")), "app/[id]/page.test.tsx", "typescript"),
+        (
+            suite(failed("basket", "sums", "app/[id]/page.test.tsx")),
+            "app/[id]/page.test.tsx::basket > sums",
+            "typescript",
+        ),
+        (suite(failed("test", "sums", "test/a.js")), "test/a.js::sums", "javascript"),  # as node names a test
+        (suite(failed("test", "test/a.js", "test/a.js")), "test/a.js", "javascript"),  # it could not be loaded
+        (suite(failed("src/a.test.ts", "src/a.test.ts")), "src/a.test.ts", "typescript"),
+        (suite(failed("Test suite failed to run", "a", "src/a.test.js")), "src/a.test.js", "javascript"),
+        (suite(failed("cart", "&quot;before each&quot; hook for &quot;adds&quot;", "a.js")), "a.js", "javascript"),
+        (suite(failed("cart", "adds&#10; one", "a.js")), "a.js::cart > adds one", "javascript"),
+        (suite(failed("cart", "adds " * 100, "a.js")), "a.js::cart > " + " ".join(["adds"] * 58), "javascript"),
         (suite(failed("shop::cart", "test_add", trace=PANIC), name="shop::cart"), "shop test_add", "rust"),
         (suite(failed("shop-core", "tests::adds", trace=PANIC), name="shop-core"), "shop-core tests::adds", "rust"),
         (suite(failed("Tests.test_basket", "test_sum")), "Tests/test_basket.py::test_sum", "python"),

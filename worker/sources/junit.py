@@ -16,10 +16,13 @@ MAX_FINDINGS = 10_000
 MAX_REPORT_BYTES = 32 * 1024 * 1024
 MAX_TESTS = 1000
 MAX_NAME = 1000
+MAX_TITLE = 300
 MAX_TRACE = 4000  # of one test
 MAX_LOG = 64_000  # of all: a goal without steps may have 256 kB
 
 JS_FILE = re.compile(r"[\w./@+()\[\]-]+\.[cm]?[jt]sx?")  # Next.js has folders such as [id] and (shop)
+_NO_TITLE = re.compile(r"^Test suite failed to run\b|\"(?:before|after) (?:each|all)\" hook\b")
+_NO_SUITE = ("", "test", "suite")  # node writes the kind of a test in its place
 RUST_PLACE = re.compile(r"(?:^|[\s'])[\w./-]+\.rs:\d+")
 GO_NAME = re.compile(r"(?:Test|Example|Fuzz|Benchmark)\w*(?:/.*)?")
 PACKAGE = re.compile(r"[A-Za-z_][\w-]{0,99}")
@@ -161,13 +164,23 @@ def _name(suite: Element, case: Element, reason: Element) -> tuple[str, str | No
         return _rust(suite, name), "rust"
     for place in (file, owner, suite.get("file", ""), suite.get("name", "")):
         if JS_FILE.fullmatch(place) and (place == file or "/" in place or is_named_as_test(place)):
-            # jest and vitest run files; their titles are no names, though one may be "Node.js"
-            return place, "typescript" if place.endswith(("ts", "tsx")) else "javascript"
+            title = _title(owner, name)
+            language = "typescript" if place.endswith(("ts", "tsx")) else "javascript"
+            return f"{place}::{title}" if title else place, language
     if GO_NAME.fullmatch(name) and ("/" in owner or file.endswith(".go") or _is_go(suite)):
         return name.split("/")[0], "go"  # a subtest fails together with its test
     if file.endswith(".py") or (not file and (suite.get("name") == "pytest" or _is_in_module(owner, name))):
         return _python(owner, name, file, reason), "python"
     return (name if name.startswith(owner) else f"{owner} {name}").strip() or "unnamed test", None
+
+
+def _title(owner: str, name: str) -> str:
+    """Return the title of a test in a file of JavaScript; empty if no test has it, such as that of a hook or file."""
+    if not name or JS_FILE.fullmatch(name) or _NO_TITLE.search(f"{owner} {name}"):
+        return ""
+    has_suites = owner not in _NO_SUITE and not JS_FILE.fullmatch(owner) and not name.startswith(owner)
+    title = " ".join((f"{owner} > {name}" if has_suites else name).split())
+    return title if len(title) <= MAX_TITLE else title[:MAX_TITLE].rpartition(" ")[0]
 
 
 def _is_rust(case: Element, reason: Element) -> bool:
