@@ -1,1 +1,1 @@
-"""The command line: `planner`, its commands, and how they speak."""
+"""The command line: `planner`, its commands, and their common code."""

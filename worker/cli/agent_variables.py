@@ -16,7 +16,7 @@ AgentEnv = Annotated[
 
 
 def agent_variables(names: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the checked names of variables; the planner's own settings and secrets are refused."""
+    """Return the names of an agent's variables. Raises Failure for wrong names and the planner's own variables."""
     from worker.sandbox.process import PRIVATE
 
     for name in names or ():

@@ -37,7 +37,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts; err
 
 
 class Kind(StrEnum):
-    """The kinds of goal; as schemas.base.GoalKind, which `planner --help` need not wait for."""
+    """The kinds of goal. It repeats schemas.base.GoalKind, so that `planner --help` need not import that."""
 
     TASK = "task"
     GAP_REPORT = "gap_report"
@@ -56,7 +56,7 @@ class Failure(Exception):
 
     @classmethod
     def of(cls, code: str, detail: str, exit_code: int = FAILED, errors: Sequence[FieldError] = ()) -> Failure:
-        """Return the failure `code`; the HTTP status in the problem follows from the exit code."""
+        """Return the Failure with this code; the HTTP status of its problem follows from the exit code."""
         from schemas.envelope import Problem
 
         status = {USAGE: 422, MISSING: 404, TIMED_OUT: 504}.get(exit_code, 500)
@@ -115,7 +115,7 @@ def as_planner(link: RedisPlanner, what: str) -> Iterator[None]:
 
 
 def check_redis(settings: Settings) -> None:
-    """Raise Failure if only a gateway is configured, which does not offer everything."""
+    """Raise Failure if only a gateway is configured, because the command works on Redis itself."""
     if settings.url and not settings.given_redis_url:
         detail = "This command works on Redis itself, and PLANNER_URL names a gateway: set PLANNER_REDIS_URL."
         raise Failure.of("needs_redis", detail, USAGE)
@@ -124,7 +124,7 @@ def check_redis(settings: Settings) -> None:
 def refuse_server(settings: Settings, *, writes: bool = True) -> None:
     """Raise Failure if the server of PLANNER_REDIS_URL cannot be used; a server that is away is accepted.
 
-    Without `writes`, an unsafe server is accepted, too.
+    With `writes`, Failure is also raised if the server is unsafe and the settings do not allow that.
     """
     from redis.exceptions import RedisError
 
@@ -146,9 +146,10 @@ def refuse_server(settings: Settings, *, writes: bool = True) -> None:
 
 
 def planner_settings(secrets_fd: int | None = None) -> Settings:
-    """Return the settings for a client of a planner. Raises Failure if they name two planners: their rights may differ.
+    """Return the settings for a client of a planner.
 
-    The gateway of a `planner up` with the same PLANNER_DATA_DIR needs no configured key.
+    Raises Failure if they name a gateway and a Redis server, because the rights there may differ. The gateway of a
+    `planner up` with the same PLANNER_DATA_DIR needs no configured key.
     """
     from pydantic import SecretStr
 
@@ -170,7 +171,7 @@ def planner_settings(secrets_fd: int | None = None) -> Settings:
 def refused(
     code: str, before: str = "", after: str = "", exit_code: int = USAGE, by: type[Exception] = PlannerError
 ) -> Iterator[None]:
-    """Turn an error of the class `by` into a Failure, with its message between other words."""
+    """Turn an exception of class `by` in the block into a Failure, with its message between `before` and `after`."""
     try:
         yield
     except by as error:
@@ -180,7 +181,7 @@ def refused(
 
 @contextmanager
 def needs_extra(name: str, what: str) -> Iterator[None]:
-    """Turn the import error of a module from the extra `name` into a Failure, which states that `what` needs it."""
+    """Turn a missing module of the extra `name` into a Failure, which states that `what` requires it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -192,7 +193,7 @@ def needs_extra(name: str, what: str) -> Iterator[None]:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Turn the Trouble of a planner into a Failure."""
+    """Turn a Trouble that a planner's client raises in the block into a Failure."""
     from worker.client.trouble import NotFound, Trouble, WrongUse
 
     try:
@@ -203,9 +204,10 @@ def failures() -> Iterator[None]:
 
 
 def read_settings(secrets_fd: int | None = None, *, nearby: bool = True) -> Settings:
-    """Return the settings. Raises Failure with a sentence for each wrong value. Secrets may come from a descriptor.
+    """Return the settings. Raises Failure with a sentence for each wrong value.
 
-    Without a configured server and with `nearby`, it is that of a running `planner up` with the same PLANNER_DATA_DIR.
+    Secrets may come from the file descriptor `secrets_fd`. If no server is configured, `nearby` selects the server of a
+    running `planner up` with the same PLANNER_DATA_DIR.
     """
     import os
 
@@ -231,7 +233,7 @@ def family(name: str, about: str) -> typer.Typer:
 def command(function: Callable[..., int | None]) -> Callable[..., None]:
     """Turn a function into a command; its return value is the exit code.
 
-    A parameter with a dataclass as type represents the options in its fields. A Failure is shown in the requested form,
+    If a parameter's type is a dataclass, each field of it becomes an option. A Failure is shown in the requested form,
     and Ctrl-C ends without a message. All arguments must be UTF-8.
     """
     groups: dict[str, Any] = {name: hint for name, hint in get_type_hints(function).items() if is_dataclass(hint)}
@@ -274,7 +276,7 @@ def _options(function: Callable[..., Any], groups: Mapping[str, Any]) -> Iterato
 
 
 def _check_texts(parameters: Iterable[Parameter], options: Mapping[str, Any]) -> None:
-    """Raise Failure for a text that is not UTF-8: no name in the planner is, only a file's can be."""
+    """Raise Failure for an argument that is not UTF-8, unless it names an existing file."""
     for parameter in parameters:
         value = options.get(parameter.name)
         for text in value if isinstance(value, list | tuple) else (value,):
@@ -285,7 +287,7 @@ def _check_texts(parameters: Iterable[Parameter], options: Mapping[str, Any]) ->
 
 
 def _is_utf8(text: str) -> bool:
-    """Return whether a word of the command line was UTF-8; other bytes are lone surrogates in it."""
+    """Return whether an argument was valid UTF-8; invalid bytes are lone surrogates in the text."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -82,7 +82,7 @@ def _in_editor(text: bytes) -> bytes:
 
 
 def _written_as(data: bytes, encode: Callable[[Any], bytes]) -> bytes:
-    """Return JSON in another form; other data are returned unchanged, and the check reports the reason."""
+    """Return JSON in the form that `encode` writes; other data stay unchanged, and a later check reports them."""
     try:
         return encode(codec.loads(data))
     except (codec.DecodeError, codec.EncodeError):

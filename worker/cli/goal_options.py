@@ -58,7 +58,10 @@ def read_report(sources: Sources) -> junit.JUnitReport | None:
 
 
 def holdout_of(text: str | None) -> str | None:
-    """Return the digest of held-out tests: as given, or of the files at the path. Raises Failure."""
+    """Return the digest of held-out tests: `text` if it is a digest, else that of the files at this path.
+
+    Raises Failure if the files cannot be read.
+    """
     from worker.controller.holdout import digest_of
 
     if not text or text.startswith("sha256:"):
@@ -68,7 +71,7 @@ def holdout_of(text: str | None) -> str | None:
 
 
 def guessed_by(report: junit.JUnitReport | None, said: Mapping[str, Any]) -> frozenset[str]:
-    """Return the fields of a goal that only the report defines: a checkout knows goal sentence and language better."""
+    """Return the fields that only the report gives to a goal; values from the checkout are better and replace them."""
     named = said.keys() | (said.get("context") or {}).keys()
     return frozenset({"goal", "language"} - named) if report else frozenset()
 
@@ -137,11 +140,10 @@ def limits_of(said: Sequence[str]) -> dict[str, int]:
 
 
 def fill_in(body: Mapping[str, Any], guessed: Collection[str], *, quiet: bool, always: bool) -> Filling:
-    """Fill in the facts of the current folder and the CI job.
+    """Add the facts of the current folder and of the CI job to a goal, and return these facts.
 
-    Unless `quiet`, they are printed for a person or a job's log.
-
-    With `always` they are printed to standard error in any case. Facts of the checkout replace `guessed` ones.
+    Unless `quiet`, a CI job's log or a person at a terminal gets a line about them. With `always`, the line is printed
+    to standard error in any case. Facts of the checkout replace the `guessed` fields.
     """
     job = job_of(os.environ)
     filling = fill(body, Path(), job, guessed)
@@ -154,7 +156,7 @@ def fill_in(body: Mapping[str, Any], guessed: Collection[str], *, quiet: bool, a
 
 
 def propose_commands(body: Mapping[str, Any], *, quiet: bool) -> tuple[str, ...]:
-    """Return, and print unless `quiet`, the options that the instructions of the current repository suggest."""
+    """Return the options that the repository's instructions suggest for a goal. Unless `quiet`, print them too."""
     notes = tuple(propose(body, Path()))
     for note in () if quiet else notes:
         line(note, err=True)
@@ -162,7 +164,10 @@ def propose_commands(body: Mapping[str, Any], *, quiet: bool) -> tuple[str, ...]
 
 
 def note_delivery(planner: Planner, body: Mapping[str, Any], *, quiet: bool) -> str:
-    """Return, and print unless `quiet`, that no controller delivers, if the goal asks for it; else an empty text."""
+    """Return a note if a goal asks for a delivery and no controller delivers; else return an empty text.
+
+    Unless `quiet`, the note is printed too.
+    """
     delivery = body.get("delivery")
     if not (isinstance(delivery, dict) and delivery.get("push")):
         return ""
@@ -194,7 +199,7 @@ def _shown(value: Any) -> str:
 
 
 def from_text(text: bytes) -> dict[str, Any]:
-    """Return a goal's JSON object."""
+    """Return the goal that a JSON text contains. Raises Failure if the text is no JSON object with proper parts."""
     try:
         body = codec.loads(text)
     except codec.DecodeError as error:
@@ -208,9 +213,10 @@ def from_text(text: bytes) -> dict[str, Any]:
 
 
 def named(body: dict[str, Any], sources: Sources) -> tuple[dict[str, Any], bool]:
-    """Return a goal with an id from its content, if it comes from a report or a CI job, and whether the id was added.
+    """Return a goal, if possible with an id, and whether this function added the id.
 
-    A goal with an id keeps it. A goal without a commit gets no id, because it may be another one.
+    A goal from a report or a CI job gets a digest of its content. A goal that has an id keeps it. A goal without a
+    commit gets none, because the same content may be another goal.
     """
     if body.get("goal_id") or not (sources.junit or sources.sarif or job_of(os.environ)):
         return body, False

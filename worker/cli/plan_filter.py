@@ -35,7 +35,7 @@ IdPrefix = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The options of a command that select current plans."""
+    """The options of a command that select current plans one by one."""
 
     state: State = None
     kind: OfKind = None
@@ -46,9 +46,9 @@ class Chosen:
     yes: Yes = False
 
     def plans(self, aim: Aim, queue: str | None = None) -> PlanFilter | None:
-        """Return a filter of the options; None if only --tenant is given, which has another meaning.
+        """Return a filter of these options; None without them, since --tenant alone means the tenant as a whole.
 
-        Raises Failure if the target of the command is given in another way, too.
+        Raises Failure if a plan or a scope is given as well.
         """
         if not any((self.state, self.kind, self.repo, self.rule, self.waiting, self.since)):
             return None

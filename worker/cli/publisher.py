@@ -33,7 +33,7 @@ def command(planner: Planner, **fields: Any) -> dict[str, Any]:
 
 
 def commands(planner: Planner, wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
-    """Publish commands. Returns the event that answers each, None if no worker has answered."""
+    """Publish commands. Returns for each the event that answers it, or None if no worker answered. Raises Failure."""
     try:
         made = [Command(command_id=uuid.uuid4().hex, **fields) for fields in wanted]
     except ValidationError as error:
@@ -43,9 +43,10 @@ def commands(planner: Planner, wanted: Sequence[Mapping[str, Any]]) -> list[dict
 
 
 def command_plans(name: str, wanted: PlanFilter, *, yes: bool, as_json: bool, **said: Any) -> int:
-    """Send the command `name` to every live plan that matches, `resume` to the paused ones.
+    """Send the command `name` to every live plan that matches; `resume` only to plans that are paused.
 
-    Returns exit code 1 if some were refused, or if no worker answered. Asks first, unless `yes`.
+    Asks the user first, unless `yes`. Returns exit code 1 if the user declines, or if a command was refused or not
+    answered.
     """
     with open_planner(block_s=ANSWER_S) as planner:
         found = [plan for plan in planner.plans(wanted) if plan.state not in PLAN_ENDS]

@@ -23,10 +23,10 @@ HELP = "Plans, files of `planner export` (without --log), folders of such files;
 def read_recordings(
     names: Sequence[str], tenant: str, wanted: PlanFilter | None = None
 ) -> Iterator[tuple[str, RecordedPlan | str]]:
-    """Yield the named plans, or the wanted ones of a planner, one at a time.
+    """Yield the named plans, or the plans of a planner that match `wanted`, one at a time, each after its name.
 
-    If one of several cannot be read, a sentence has the reason, and the others continue. Raises Failure if no planner
-    answers, if the only given name is unknown, and for a folder without exports.
+    If one of several cannot be read, a sentence with the reason takes its place. Raises Failure if no planner answers,
+    if the only given name is unknown, and for a folder without exports.
     """
     from tasks.record.recorded_plan import NoExport, RecordedPlan
 

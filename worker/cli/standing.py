@@ -13,14 +13,14 @@ LOOK_S = 4.0  # between two looks: a plan's steps and queues are read for each
 
 
 class StandingWatch:
-    """Follows one plan; `look` is called while no events come."""
+    """Reports why a followed plan does not move; `look` is called while no events come."""
 
     def __init__(self, planner: Planner, plan_id: str) -> None:
         self._planner, self._plan_id = planner, plan_id
         self._next, self._printed = time.monotonic() + LOOK_S / 2, ""
 
     def look(self) -> None:
-        """Print why nothing moves if that is new; at most one look in LOOK_S."""
+        """Print the reason why nothing moves, if it is new. The planner is asked at most once in LOOK_S."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + LOOK_S

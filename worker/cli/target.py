@@ -53,7 +53,10 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def find(planner: Planner, prefix: str, tenant: str = NO_TENANT, *, activity: bool = False) -> PlanView:
-    """Return the plan for `prefix`, with the activity of its steps on request. Raises Failure for none and several."""
+    """Return the plan with this id, this beginning of an id, or this goal. Raises Failure for none and several.
+
+    With `activity`, each step has its current activity.
+    """
     from schemas.envelope import FieldError
 
     view = planner.plan(planner.resolve(prefix, tenant), activity=activity)
@@ -99,7 +102,7 @@ class Aim:
     everyone: Everyone = False
 
     def target(self, queue: str | None = None) -> Target:
-        """Return the named target. Raises Failure for none and for several."""
+        """Return the one target that the options name. Raises Failure if they name none or several."""
         from schemas.command import Scope
 
         named = [Target(Scope.PLAN, plan=self.plan)] if self.plan else []

@@ -1,4 +1,4 @@
-"""Waits for the end of a goal's plan by the goal's record, which a producer may read, and prints the progress."""
+"""Waits until a goal's plan has ended, and prints the progress; the right to read the goal's record is enough."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def seconds(text: str) -> float:
 
 
 def is_over(answer: GoalAnswer) -> bool:
-    """Return whether a goal has its final state."""
+    """Return whether a goal is finished: its plan has ended, or it gets no plan."""
     return bool(answer.state) or answer.verdict in WITHOUT_A_PLAN
 
 
@@ -97,7 +97,7 @@ class EndWait:
         self._is_noted = False  # whether it was printed that no worker plans the goal
 
     def result(self) -> GoalAnswer | None:
-        """Return the record after the plan's end or the timeout; None without a verdict."""
+        """Return the goal's record once the plan has ended or the time is over; None if there is no verdict yet."""
         answer: GoalAnswer | None = None
         try:
             answer = self._ask(self._verdict)
@@ -112,14 +112,14 @@ class EndWait:
         return answer
 
     def look_again(self, answer: GoalAnswer | None) -> str:
-        """Return how to see the result of the goal later, with the user's rights."""
+        """Return a sentence with the command that shows the goal's result later, within the rights of this user."""
         whose = "" if self._sent.tenant == NO_TENANT else f" --tenant {quote(self._sent.tenant)}"
         what = "watch" if self._events else "summary"
         stays = "The plan goes on" if answer and answer.plan_id else "The goal still waits to be planned"
         return f"{stays}. Look again: planner {what} {quote(self._sent.goal_id)}{whose}"
 
     def _ask(self, ask: Callable[[], T]) -> T | None:
-        """Ask the server, repeatedly during an outage; None at the timeout."""
+        """Return the result of `ask`, which is repeated while the server is away; None at the timeout."""
         told = ""
         while True:
             try:
@@ -152,7 +152,7 @@ class EndWait:
         return self._planner.goal(self._sent.goal_id, self._sent.tenant)
 
     def _pause(self, length_s: float = 0.0) -> bool:
-        """Sleep until the next look. Returns whether time is left."""
+        """Sleep until the next look. Returns False if no time is left."""
         now = time.monotonic()
         left = self._end - now
         if left <= 0:
@@ -161,7 +161,7 @@ class EndWait:
         return True
 
     def _tell(self, answer: GoalAnswer) -> GoalAnswer:
-        """Print the news, and return the answer."""
+        """Print the news about a goal, and return `answer` unchanged."""
         if answer.plan_id and answer.verdict is not GoalVerdict.NOTHING_TO_DO and not self._refused:
             try:
                 self._tell_events(answer.plan_id, LAST_S if is_over(answer) else 0.0)

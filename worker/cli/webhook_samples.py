@@ -1,4 +1,4 @@
-"""The goal that a rule would make of an event, with sample words and files, and its errors by a worker's check."""
+"""Makes a sample of the goal that a webhook rule produces, and finds its mistakes as a worker would."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ WORD = "sample"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A goal, and its mistakes by the check of a worker with these settings."""
+    """A goal, and the mistakes that a worker with these settings finds in it."""
 
     goal: dict[str, Any]
     mistakes: tuple[str, ...]
 
 
 def sample_of(rule: Rule) -> dict[str, Any]:
-    """Return the goal of a rule: a sample word for each expression, a sample file for each glob of a listing."""
+    """Return a sample goal of a rule, with a sample word for each expression and a sample file for each glob."""
     context: dict[str, Any] = {"base_sha": SAMPLE_COMMIT} if rule.base_sha else {}
     if rule.files or rule.files_from:
         context["files"] = [_file(each) if is_glob(each) else each for each in rule.allowed_files]

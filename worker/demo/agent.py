@@ -1,4 +1,4 @@
-"""The scripted agent in place of an LLM; its story, named as its argument, contains its answers.
+"""The scripted agent in place of an LLM. Its argument names a story, which contains its answers.
 
 It reads a step spec on its standard input, works in the current directory, and prints its report on the last line.
 """

@@ -34,7 +34,7 @@ CONTROLLERS = ("controller-1", "controller-2")
 
 @dataclass(frozen=True, slots=True)
 class DemoAgent:
-    """An agent in place of the scripted one: its name, its data file, or a command that receives the prompt."""
+    """The agent that replaces the scripted one: its name, its data file, or a command that receives the prompt."""
 
     command: str
     paths: tuple[str, ...] = ()  # paths that it may reach, such as its login
@@ -42,7 +42,7 @@ class DemoAgent:
 
     @property
     def fault(self) -> str | None:
-        """Why it cannot be run, or cannot be given its paths; None if it can."""
+        """Why the agent cannot run, or cannot have its paths; None if it can."""
         try:
             self.command.encode()
             trouble = self._trouble()
@@ -58,7 +58,7 @@ class DemoAgent:
         return None
 
     def _trouble(self) -> str | None:
-        """Return why its program is not found; None if it is. Raises WrongAgent if it is no agent."""
+        """Return why the agent's program is not found; None if it is. Raises WrongAgent if `command` is no agent."""
         if is_named(self.command):
             return agent_trouble(named_agent(self.command).argv)
         command = command_agent(self.command)

@@ -22,7 +22,7 @@ ENDED = frozenset({PlanState.COMPLETED, PlanState.HALTED, PlanState.REJECTED})
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of the plan, and its time after the first one."""
+    """An event of the plan; `after_ms` is its time after the plan's first event."""
 
     what: str
     after_ms: int
@@ -50,7 +50,10 @@ class PlanWatch:
         self._keys = self._partition.plan(self.plan_id)
 
     def refresh(self) -> PlanView | None:
-        """Update the state. Returns the plan once it has ended. Its state is read first, so that nothing is missed."""
+        """Update the state. Returns the plan if it has ended, else None.
+
+        The state of the plan is read before its events, so that no event of an ended plan is missed.
+        """
         self.view = queries.plan(self.client, self.partitions, self.plan_id)
         news: Any = self.client.xrange(self._partition.events, f"({self._last}" if self.events else "-")
         for entry, fields in news:

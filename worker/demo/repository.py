@@ -41,7 +41,7 @@ def make(root: Path, history: Iterable[Commit]) -> str:
 
 
 def _import_stream(history: Iterable[Commit]) -> Iterator[bytes]:
-    """Yield a history for `git fast-import`: every text after its length."""
+    """Yield the commits in the input format of `git fast-import`."""
     trees: dict[str, dict[str, str]] = {}  # branch -> its files so far
     for commit in history:
         at = int(datetime.fromisoformat(commit.day).replace(hour=9, tzinfo=UTC).timestamp())

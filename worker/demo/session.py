@@ -49,7 +49,7 @@ class Session:
 
     @property
     def root(self) -> Path:
-        """The repository."""
+        """The path of the demo's repository."""
         return self.place(self.story.repository)
 
     def place(self, name: str) -> Path:
@@ -72,7 +72,7 @@ class Session:
     # The steps of stories
 
     def make_repository(self, title: str, result: str, history: Sequence[Commit] = ()) -> None:
-        """Create the story's repository from its commits or another history; `result` may contain `{commit}`."""
+        """Create the repository from `history`, else from the story's commits; `{commit}` in `result` is replaced."""
         with self.step(title) as step:
             self.base = repository.make(self.root, history or self.story.commits)
             step.result = result.format(commit=self.base[:7])
@@ -131,7 +131,7 @@ class Session:
 
     @property
     def branch(self) -> str:
-        """The branch with the plan's changes."""
+        """The name of the branch with the plan's changes."""
         return f"planner/{self.plan_id}"
 
     def context(self, **more: Any) -> dict[str, Any]:
@@ -196,7 +196,7 @@ class Session:
         return Partition(partition_of(self.plan_id, self.partitions))
 
     def test_branch(self, checkout: Path) -> int:
-        """Run the tests of the plan's branch in a checkout. Returns their number; all must pass."""
+        """Run the tests of the plan's branch in a checkout. Returns their number; raises DemoFailed if a test fails."""
         self.read_diff()
         ran = repository.run_tests(checkout, self.place("report-after.xml"))
         self.progress.tests_passed = ran.passed

@@ -1,4 +1,4 @@
-"""The parts of a story; only the standard library, because its scripted agent starts again for every step of a plan."""
+"""The parts of a story. Only the standard library is imported, because each step starts a new scripted agent."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Story:
         self.commits = [self._commit(**each) for each in self.data["commits"]]
 
     def changes(self, edits: Iterable[str]) -> list[Change]:
-        """Return the changes of these edits in order."""
+        """Return the changes in the edits of these names, in order."""
         return [change for name in edits for change in self.edits[name]]
 
     def _commit(self, branch: str = "main", edits: Sequence[str] = (), **rest: Any) -> Commit:

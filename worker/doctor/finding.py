@@ -22,17 +22,17 @@ def many(count: int, noun: str) -> str:
 
 
 class FindingSeverity(StrEnum):
-    """ERROR: a promise is broken. WARNING: it holds, but may not for long."""
+    """How bad a finding is. ERROR: a promise of the planner is broken. WARNING: a promise may be broken soon."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Repair(NamedTuple):
-    """Commands that repair a finding, all or none.
+    """Redis commands that repair a finding; either all of them run, or none.
 
-    They run only while the plan's hash `fence` has the `version`. A `version` of None: only while there is no such
-    plan. An empty `fence`: unconditionally.
+    They run only while the plan's hash `fence` has this `version`. If `version` is None, they run only while there is
+    no such plan. If `fence` is empty, they run in any case.
     """
 
     commands: tuple[RedisCommand, ...]
@@ -42,7 +42,7 @@ class Repair(NamedTuple):
 
 @dataclass(slots=True)
 class Finding:
-    """One problem: the check, the subject, a sentence, and the remedy. `subject` is a plan, a stream or a key."""
+    """A problem: its check, its subject, a sentence, and the remedy. `subject` is a plan, a stream or a key."""
 
     check: str
     subject: str
@@ -55,11 +55,11 @@ class Finding:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """The key that identifies it in a second look."""
+        """The values that identify the finding in a second check."""
         return self.check, self.subject, self.recognised_by or self.sentence
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the finding as JSON."""
         return {
             "check": self.check,
             "severity": self.severity.value,
@@ -73,7 +73,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The checked server, with the settings that matter for it."""
+    """The server to check, and the settings that the checks need."""
 
     client: Redis
     partitions: int
@@ -82,10 +82,10 @@ class Site:
 
 
 def ask_together(client: Redis, commands: Sequence[RedisCommand], *, raise_on_error: bool = True) -> list[Any]:
-    """Return the answers to reading `commands`, all at one moment.
+    """Return the answers to the reading `commands`, all from one moment.
 
-    Without a transaction they are repeated until the answers are the same twice in a row. Then the first value was
-    unchanged while the last one was read. If that never happens, the last answers are returned.
+    If a full server refuses a transaction, the commands are repeated until two rounds have equal answers. If no two
+    rounds agree, the last answers are returned.
     """
     try:
         return _ask(client, commands, raise_on_error, transaction=True)

@@ -20,7 +20,7 @@ PENDING, ACTIVE, BLOCKED = S.PENDING.value, S.ACTIVE.value, S.BLOCKED.value
 def examine(plan: Stored, now: int, retention_s: int) -> Iterator[Finding]:
     """Yield the broken invariants of `plan`.
 
-    For one that is still being created, only its question is checked for an end.
+    For a plan that is still being created, only the end time of its question is checked.
     """
     if plan.state == PlanState.CREATED:
         if plan.live.get("question"):
@@ -99,7 +99,7 @@ def _attempts(plan: Stored) -> Iterator[Finding]:
 
 
 def _expiry(plan: Stored, retention_s: int) -> Iterator[Finding]:
-    """Check that all keys of an ended plan expire together, and none of a live one."""
+    """Check that every key of an ended plan expires, and that no key of a live plan does."""
     lasting = sorted(key for key, ttl in plan.ttls.items() if ttl == -1)
     passing = {key: ttl for key, ttl in plan.ttls.items() if ttl >= 0}
     if plan.ended and lasting:
@@ -125,7 +125,10 @@ def _listing(plan: Stored) -> Iterator[Finding]:
 
 
 def _log(plan: Stored) -> Iterator[Finding]:
-    """Replay the log's moves. Whole decisions cannot be replayed, because the original steps are not stored."""
+    """Check that the moves in the log lead to the stored states.
+
+    Whole decisions cannot be replayed, because the original steps are not stored.
+    """
     log = plan.log
     stored = {step: row.state for step, row in plan.steps.items()} | {"": plan.state}
     wrong = [
@@ -146,7 +149,7 @@ def _log(plan: Stored) -> Iterator[Finding]:
 
 
 def _dependencies(plan: Stored) -> Iterator[Finding]:
-    """Count again the dependencies of each step that have not ended for it."""
+    """Check that each step waits for as many dependencies as have not ended, and that it will notice their ends."""
     untold = _untold(plan)
     told_by = {(step, dependent) for (step, _), dependents in plan.windows.items() for dependent in dependents}
     for step, row in sorted(plan.steps.items()):
@@ -162,7 +165,7 @@ def _dependencies(plan: Stored) -> Iterator[Finding]:
 
 
 def _untold(plan: Stored) -> Counter[str]:
-    """Return for each step the number of dependencies that have not ended, or whose end has not reached it."""
+    """Return for each step the number of its dependencies that have not ended, or whose end it has not received."""
     first_left: dict[str, int] = {}  # step -> the first window that its end has not been carried to
     for step, number in plan.todo:
         first_left[step] = min(number, first_left.get(step, number))
@@ -210,7 +213,7 @@ def _can_start(plan: Stored, step: str, row: StepRow) -> bool:
 
 
 def _look(plan: Stored, now: int) -> tuple[RedisCommand, ...]:
-    """Return the command that makes a worker look at the plan at once."""
+    """Return the repair that makes a worker look at the plan at once."""
     return (("ZADD", plan.partition.timers, now, plan.plan_id),)
 
 

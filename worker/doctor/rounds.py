@@ -32,7 +32,7 @@ QUEUE_KEY = re.compile(r"planner:\{(\d+)\}:steps:.+", re.DOTALL)
 
 @dataclass(slots=True)
 class Rounds:
-    """The checked items, and those that could not be checked."""
+    """Runs the checks. Counts the checked items, and notes the items that could not be checked."""
 
     site: Site
     step: Callable[[int], None]
@@ -95,7 +95,7 @@ class Rounds:
         yield from self._queues(met.queues)
 
     def some(self, plan_ids: Sequence[str]) -> Iterator[Finding]:
-        """Check these plans. Yields findings that two checks of a plan have made, in the words of the second one."""
+        """Check these plans. Yields only findings that a second check confirms, in the words of the second check."""
         for plan_id in plan_ids:
             self.plans += 1
             self.step(1)
@@ -121,7 +121,7 @@ class Rounds:
     def _allowed(self, what: str, findings: Iterator[Finding]) -> Iterator[Finding]:
         """Yield the findings.
 
-        If this user may not ask, or the server does not know the question, note it and continue.
+        If this user may not ask for them, or the server does not know the question, note this and continue.
         """
         try:
             yield from findings
@@ -135,7 +135,7 @@ class Rounds:
 
 @dataclass(slots=True)
 class Walk:
-    """The keys that a walk over the server met, in addition to its findings."""
+    """The keys that a walk over the server collects, in addition to the findings that it yields."""
 
     strange: set[int]  # partitions with plans that belong to another
     queues: set[str] = field(default_factory=set)
@@ -202,7 +202,7 @@ def _leases(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Fin
 
 
 def find_gone(site: Site, part: Partition, plan_ids: list[str]) -> Iterator[Finding]:
-    """Find listed plans with missing keys that nothing removes from the list."""
+    """Find plans in the list whose keys are gone, and which no timer will remove from the list."""
     now = now_ms(site.client)
     asked: list[RedisCommand] = []
     for plan_id in plan_ids:

@@ -161,7 +161,7 @@ def _group(site: Site, stream: str, group: str) -> Iterator[Finding]:
 
 
 def _left_behind(site: Site, stream: str) -> Iterator[Finding]:
-    """Find entries of a silent consumer that no worker takes over."""
+    """Find entries that a silent consumer has read and not finished, and that no worker takes over."""
     if not site.client.exists(stream):
         return
     groups: Any = site.client.xinfo_groups(stream)
@@ -179,7 +179,7 @@ def _left_behind(site: Site, stream: str) -> Iterator[Finding]:
 
 
 def owners(site: Site) -> Iterator[Finding]:
-    """Find partitions without an owner that have waiting outcomes."""
+    """Find partitions that have waiting outcomes and no owner."""
     for number, owner in find_owners(site.client, site.partitions).items():
         stream = Partition(number).outcomes
         if owner or not site.client.exists(stream):
@@ -209,7 +209,7 @@ def timers(site: Site) -> Iterator[Finding]:
 
 
 def queue(site: Site, stream: str, pages: float = math.inf) -> Iterator[Finding]:
-    """Check a queue of step specs: its group, and each spec's attempt, in so many pages from the oldest on."""
+    """Check a queue of step specs: its group, and whether each spec in the oldest `pages` pages has an attempt."""
     yield from _group(site, stream, CONTROLLERS)
     first = "-"
     while True:
@@ -224,8 +224,7 @@ def queue(site: Site, stream: str, pages: float = math.inf) -> Iterator[Finding]
 def _strays(site: Site, stream: str, page: Iterable[tuple[bytes, dict[bytes, bytes]]]) -> Iterator[Finding]:
     """Find specs without a live attempt.
 
-    One commit writes a spec and its attempt, and one commit ends both. So an entry without its attempt will never have
-    one.
+    One commit writes a spec with its attempt, and one commit ends both. So a spec without an attempt is never started.
     """
     number = int(stream.partition("{")[2].partition("}")[0])
     specs = [(entry, _owner(Partition(number), fields)) for entry, fields in page]
@@ -246,7 +245,7 @@ def _strays(site: Site, stream: str, page: Iterable[tuple[bytes, dict[bytes, byt
 
 
 def _owner(part: Partition, fields: dict[bytes, bytes] | None) -> tuple[str, str] | None:
-    """Return the place of a spec's attempt; None if it is no spec."""
+    """Return the key and the field of the attempt that a spec belongs to; None if the entry is no spec."""
     try:
         spec = codec.loads((fields or {}).get(b"data", b""))
         return part.plan(spec["plan_id"]).active, str(spec["step_id"])
@@ -255,7 +254,7 @@ def _owner(part: Partition, fields: dict[bytes, bytes] | None) -> tuple[str, str
 
 
 def readers(site: Site) -> Iterator[Finding]:
-    """Find queues with waiting steps that no controller asks for."""
+    """Find queues that have waiting steps and no controller that reads them."""
     for queue in fleet.queues(site.client, None, site.partitions):
         if queue.waiting and not queue.readers and (queue.oldest_ms or 0) > UNREAD_MS:
             sentence = f"{many(queue.waiting, 'step')} of the queue {queue.queue} wait, and no controller reads it."

@@ -23,7 +23,7 @@ NO_WAITS = frozenset({"reserved", "spent", "counts", "times", "commands", "warne
 
 
 class KeepsChanging(PlannerError):
-    """The plan changed in every look; it lives, and can be looked at later."""
+    """The plan changed during every attempt to read it. It is live, and can be checked later."""
 
 
 class StepRow(NamedTuple):
@@ -49,7 +49,7 @@ class Flight(NamedTuple):
 
 @dataclass(slots=True)
 class Stored:
-    """A plan as it is stored; `windows` has key (step, number)."""
+    """A plan as it is stored; `windows` has the dependents of each step in numbered pages, by step and number."""
 
     plan_id: str
     partition: Partition
@@ -73,7 +73,7 @@ class Stored:
 
     @property
     def keys(self) -> PlanKeys:
-        """Its keys."""
+        """The Redis keys of the plan."""
         return self.partition.plan(self.plan_id)
 
     @property
@@ -83,7 +83,10 @@ class Stored:
 
     @property
     def waiting(self) -> set[str]:
-        """Steps that wait for a person or a time, under any name: a future version may have other waits."""
+        """The steps that wait for a person or a time.
+
+        Every field that names steps counts, except NO_WAITS, because a future version may have other waits.
+        """
         found: set[str] = set()
         for name, value in self.live.items():
             if name not in NO_WAITS and isinstance(value, dict | list):
@@ -100,7 +103,7 @@ class Log:
     breaks: list[str] = field(default_factory=list)
 
     def follow(self, line: dict[str, Any]) -> None:
-        """Continue with a line of the log."""
+        """Apply the moves of one line of the log, and note contradictions."""
         if line["version"] <= self.version:
             self.breaks.append(f"version {line['version']} comes after {self.version}")
         self.version = line["version"]
@@ -111,7 +114,10 @@ class Log:
 
 
 def read(site: Site, plan_id: str) -> Stored | None:
-    """Return a plan, None if there is none. Raises KeepsChanging and, for a damaged plan, errors of decoding."""
+    """Return a plan; None if it does not exist.
+
+    Raises KeepsChanging if the plan never stays unchanged, and errors of decoding for a damaged plan.
+    """
     part = Partition(partition_of(plan_id, site.partitions))
     key = part.plan(plan_id).plan
     for _ in range(LOOKS):
@@ -133,7 +139,7 @@ def read(site: Site, plan_id: str) -> Stored | None:
 
 
 def _read_rest(site: Site, plan: Stored) -> None:
-    """Read the parts of one moment: attempts, the ready queue, the to-do list, places in lists, expiries."""
+    """Read the rest of a plan at one moment: its attempts, ready queue, to-do list, places in lists, and expiries."""
     k, part = plan.keys, plan.partition
     every = (k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log)
     asked: list[RedisCommand] = [("HGETALL", k.active), ("ZRANGE", k.ready, 0, -1), ("LRANGE", k.todo, 0, -1)]
@@ -168,7 +174,7 @@ def _read_steps(site: Site, plan: Stored) -> None:
 
 
 def _fields(site: Site, key: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the fields of a hash, read in pages; such as go meanwhile are empty."""
+    """Yield the fields of a hash, read in pages; a field that is removed meanwhile has an empty value."""
     names: Any = site.client.hkeys(key)
     for start in range(0, len(names), PAGE):
         page = names[start : start + PAGE]

@@ -90,7 +90,7 @@ class Sight:
 
 
 class Access:
-    """The caller of a request: its key or session, and the checks of what that key may see and do."""
+    """The caller of a request: its key or session, and the checks of the rights of that key."""
 
     def __init__(self, key: ApiKey, client: Redis, shown: api_keys.Shown, session: str | None = None) -> None:
         self.key = key

@@ -67,7 +67,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Gap:
-    """A place where events are missing: they came before `position`, and `reason` says why they are lost."""
+    """A place where events are missing: they came before `position`, and were lost because of `reason`."""
 
     reason: str  # cut, partitions, rolled_back, overrun
     position: Position

@@ -63,8 +63,7 @@ def reference(model: type[BaseModel]) -> dict[str, Any]:
 def schema_of(model: type[BaseModel], optional: Collection[str] | None = None) -> dict[str, Any]:
     """Return the schema of a model.
 
-    Without `optional` it describes an input. With `optional` it describes an output in which all other fields are
-    required.
+    Without `optional` it describes an input. With `optional` it describes an output that requires all other fields.
     """
     if optional is None:
         return model.model_json_schema(ref_template=PLACE + "{model}")

@@ -22,7 +22,7 @@ Key = Callable[[], Awaitable[str]]
 class Doors:
     """The endpoints of a gateway; `client` reaches them, over a network or within this process.
 
-    Each call uses the key of `key`; without it, the credentials of the caller.
+    Each call sends the key that `key` returns; without `key`, the credentials of the caller.
     """
 
     def __init__(self, client: httpx.AsyncClient, key: Key | None = None) -> None:

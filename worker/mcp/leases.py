@@ -1,4 +1,4 @@
-"""Renews the attempts of an agent while its process lives: agents forget to renew their leases."""
+"""Renews the leases of an agent's attempts while its process lives, because agents forget to renew them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ OVER = frozenset({"taken", "stale"})  # answers of a heartbeat for an attempt th
 
 
 class Leases:
-    """The held attempts, each with its controller's name."""
+    """The attempts that an agent holds, each with the name of its controller."""
 
     def __init__(self, doors: Doors) -> None:
         self._doors = doors
         self._held: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
 
     def hold(self, controller: str, steps: Iterable[dict[str, Any]]) -> None:
-        """Renew these from now on."""
+        """Renew the leases of these steps from now on."""
         for step in steps:
             held = {name: step[name] for name in ("plan_id", "step_id", "attempt", "lease")}
             self._held[step["plan_id"], step["step_id"]] = (controller, held)
 
     def forget(self, plan_id: str, step_id: str) -> None:
-        """Stop renewing it."""
+        """Stop the renewal of a step's lease."""
         self._held.pop((plan_id, step_id), None)
 
     async def renew_for_ever(self) -> None:

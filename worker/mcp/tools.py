@@ -90,7 +90,7 @@ def _marked(data: Any, note: str = NOTE) -> dict[str, Any]:
 
 
 def _path(plan_id: str) -> str:
-    """Return the address of a plan. Raises ToolError for an invalid id, which might lead elsewhere."""
+    """Return the path of a plan's endpoint. Raises ToolError for an invalid id, which might lead elsewhere."""
     if not PLAN_ID.fullmatch(plan_id):
         raise ToolError("This is no id of a plan: those read plan_, as list_plans has them.")
     return f"/v1/plans/{plan_id}"

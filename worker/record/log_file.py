@@ -14,14 +14,14 @@ STDIN = "-"
 
 
 def is_file(source: str) -> bool:
-    """Whether a command's argument means a file of log lines; else it means a plan."""
+    """Return whether a command's argument names a file of log lines, and not a plan."""
     return source == STDIN or "/" in source or source.endswith(".jsonl") or regular_files.is_file(source)
 
 
 def read_lines(source: str) -> Iterator[bytes]:
     """Yield the lines of a file, or of stdin for `-`, without their line ends; raises OSError.
 
-    Of a line that is longer than any worker writes only the beginning comes, which is too long to be taken for a line.
+    If a line is longer than any worker writes, only its beginning is yielded; this is still too long for a valid line.
     """
     if source == STDIN:
         yield from _split(sys.stdin.buffer)

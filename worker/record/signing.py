@@ -1,4 +1,4 @@
-"""Signatures of the heads of logs: an Ed25519 key confirms that a log had this head, and a chain of this many lines."""
+"""Signs the heads of logs with an Ed25519 key: it confirms that a log had this head and this number of lines."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ VERSION = 1
 
 
 class WrongKey(PlannerError):
-    """This is no Ed25519 key as PEM that can be read."""
+    """A text is no Ed25519 key in PEM format that can be read."""
 
 
 class WrongSignature(PlannerError):
-    """This is no signature of a head that this key has made."""
+    """A text is no signature of a log's head by this key."""
 
 
 class Signature(BaseModel):
-    """The signature of a log; a new version may add fields."""
+    """The signature of the head of a log; a new version may add fields."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -48,9 +48,9 @@ class Signature(BaseModel):
 
 
 def new_key(path: Path) -> str:
-    """Create a key in a new private file, and its public half in the file with `.pub` added. Returns the key's id.
+    """Create a private key in a new file, and its public half in a file with `.pub` added. Returns the key's id.
 
-    Raises OSError, also if the files exist.
+    Raises OSError, also if one of the files exists.
     """
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption())

@@ -1,4 +1,4 @@
-"""What other rules would have done to plans, drawn for a terminal of 72 columns: a line a plan, and the sum."""
+"""Draws the effect of other rules on past plans, for a terminal of 72 columns: one line per plan, and the sum."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ WORDS = {
 
 
 def header() -> Text:
-    """Name the columns of `row`."""
+    """Return the heading above the lines of `row`."""
     names = f"{'plan':{NAME}}{'really':{END}}{'under these rules':{END}}{'tokens':>{TOKENS}}{'time':>{TIME}}"
     return Text(names.rstrip(), "dim")
 
 
 def row(found: Backtested) -> Text:
-    """Write a plan that would have come out otherwise; figures are those that are saved."""
+    """Return the line of a plan that would have ended otherwise, with the tokens and the time that would be saved."""
     name = plain(found.plan_id.removeprefix("plan_"))[: SHORT - len("plan_")]
     would = _end(found.would) if found.would else f"? from line {found.line}"
     tokens, time = (_figure(found.saved.tokens), span(found.saved.ms // 1000)) if found.saved else ("?", "?")
@@ -35,7 +35,7 @@ def row(found: Backtested) -> Text:
 
 
 def lines(tally: Tally) -> Iterator[Text]:
-    """Write the sum of many plans."""
+    """Yield the lines with the sum of many plans."""
     unread = f", {tally.unread:,} not backtested" if tally.unread else ""
     yield Text(f"{tally.plans:,} plan{'s' * (tally.plans != 1)}{unread}", "bold")
     for verdict in Verdict:
@@ -53,7 +53,7 @@ def lines(tally: Tally) -> Iterator[Text]:
 
 
 def minutes(ms: int) -> str:
-    """Write a sum of time."""
+    """Return a time in ms as text in minutes."""
     return f"{round(ms / 60_000):,} min"
 
 

@@ -1,4 +1,4 @@
-"""Dead entries for terminals and scripts. Nothing in them steers a terminal: what could is shown as an escape."""
+"""Draws dead entries for terminals and scripts; characters that could control a terminal are shown as escapes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN_CHARS = 2000
 
 
 def overview(causes: Counter[str], shown: Sequence[Dead], forgotten: int) -> RenderableType:
-    """Draw how many there are of each cause, and some of them."""
+    """Draw the number of dead entries for each cause, the `shown` entries, and how many older ones were removed."""
     counts = Table(box=None, pad_edge=False, header_style="dim")
     counts.add_column("count", justify="right")
     counts.add_column("cause", no_wrap=True)
@@ -51,7 +51,7 @@ def _entries(shown: Sequence[Dead]) -> Table:
 
 
 def portrait(dead: Dead, *, full: bool = False) -> RenderableType:
-    """Draw one entry with all that is kept of it."""
+    """Draw one dead entry with all its stored data; its text is truncated unless `full`."""
     return Group(*(Text(line) for line in _lines(dead, full)))
 
 

@@ -161,7 +161,7 @@ def _revised(at: str, told: Mapping[str, Any]) -> Decision:
 
 
 def _change(name: str, change: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the changes of a revision: of a pair the old and the new value."""
+    """Yield the change of one field by a revision, under the field's name: old and new value, or one value."""
     label = name.replace("_", " ")
     if isinstance(change, list) and len(change) == 2 and name not in ("added",):
         was, now = (_brief(name, each) for each in change)
@@ -200,6 +200,6 @@ def _sentence(text: Any) -> str:
 
 
 def _values(said: Iterable[tuple[str, Any]]) -> tuple[tuple[str, str], ...]:
-    """Return values as text, without missing ones."""
+    """Return named values as text, truncated; values that are missing are left out."""
     written = ((name, value if isinstance(value, str) else "" if value is None else str(value)) for name, value in said)
     return tuple((name, text[:MOST_TEXT]) for name, text in written if text)

@@ -20,7 +20,7 @@ CAUSES = {"checks": "red checks", "review": "the review", "target": "its target 
 
 
 def describe_delivery(view: DeliveryView) -> Iterator[str]:
-    """Yield sentences: its state, the plans that went on from it, and why a person goes on."""
+    """Yield sentences about a delivery: its state, the plans that continue it, and why it is left to a person."""
     yield f"{WORDS[view.state]} since {view.since[:16].replace('T', ' ')} UTC"
     for each in view.follow_ups:
         cause = CAUSES.get(each.why, each.why)

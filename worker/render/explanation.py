@@ -89,7 +89,7 @@ def draw_instructions(reported: Mapping[str, Any]) -> str:
 
 
 def counted(evidence: Mapping[str, Any]) -> str:
-    """Return the counter that ended a plan, and its limit; empty if a single event did."""
+    """Return the value that ended a plan, with its limit, in words; empty if a single event ended it."""
     value, limit, name = evidence.get("value"), evidence.get("limit"), evidence.get("limit_name")
     if value is None or name in HAPPENED:
         return ""

@@ -96,7 +96,7 @@ def _is_inserted(view: PlanView, step_id: str) -> bool:
 
 
 def _outside(view: PlanView, last: AttemptTimes) -> Iterator[str]:
-    """Yield the files that an attempt changed in addition to those of its step."""
+    """Yield the files that an attempt changed or created although its step does not name them."""
     said = Outcome.model_validate(last.told)
     allowed = {path for step in view.steps if step.step_id == last.step_id for path in step.allowed_files}
     yield from (path for path in (*said.touched_files, *said.created_files) if path not in allowed)
@@ -107,7 +107,7 @@ def _failed(attempt: AttemptTimes) -> bool:
 
 
 def _last(attempts: Sequence[AttemptTimes]) -> AttemptTimes | None:
-    """Return the last failed attempt of a step that no attempt has done."""
+    """Return the newest failed attempt of all steps that no attempt has done; None if there is none."""
     done = {each.step_id for each in attempts if each.result == "DONE"}
     return next((each for each in reversed(attempts) if _failed(each) and each.told and each.step_id not in done), None)
 

@@ -100,7 +100,7 @@ def tally(counts: Mapping[str, int]) -> Text:
 
 
 def _asked(waiting: Waiting) -> Iterator[RenderableType]:
-    """Yield the questions to a person, and both sides of a conflict."""
+    """Yield a panel with the questions to a person and, for a conflict, a panel with its two sides."""
     yield Panel(Text(plain("\n".join(waiting.questions))), title=f"waits: {waiting.kind}")
     if waiting.kind == "approval" and waiting.document:
         yield Panel(Text(plain(waiting.document)), title="both sides of the conflict")
@@ -156,7 +156,7 @@ def standing_line(still: StandingStill) -> str:
 
 
 def _origin(plan: PlanView) -> list[str]:
-    """Return the plans that a plan comes from or learned from, and those that retried its goal."""
+    """Return lines with the plans that a plan comes from or learned from, and the plans that retried its goal."""
     told = {
         "retry of {}": plan.retry_of,
         "retried by {}": ", ".join(plan.retried_by),
@@ -252,7 +252,7 @@ def shown_state(of_plan: str, state: str, *, was_tried: bool, doing: StepActivit
 
 
 def look_of(state: str, told: str) -> tuple[str, str]:
-    """Return the mark and the style of a step's state, named `told` for people."""
+    """Return the mark and the style of a step in `state`; `told` is the state that people see."""
     return STEP_LOOKS[StepState.PENDING if told in NOBODY_HAS.values() else StepState(state)]
 
 
@@ -287,7 +287,7 @@ def _work(step: StepView) -> Iterator[Text]:
 
 
 def _activity(doing: StepActivity) -> str:
-    """Return a step's activity, such as `queued 12 min: no controller reads gpu` or `running 3 min on ctl-7`."""
+    """Return the activity of a step, such as `queued 12 min: no controller reads gpu` or `running 3 min on ctl-7`."""
     now = datetime.now(UTC)
 
     def ago(moment: str | None) -> int:
@@ -302,7 +302,7 @@ def _activity(doing: StepActivity) -> str:
 
 
 def arrange(steps: Sequence[StepView]) -> Iterator[tuple[str, StepView]]:
-    """Yield each step with the branch of the tree before it.
+    """Yield each step with the characters of its branch in the tree.
 
     A step is below its deepest dependency: sequences are flat, and branches are indented.
     """
@@ -315,7 +315,10 @@ def arrange(steps: Sequence[StepView]) -> Iterator[tuple[str, StepView]]:
 
 
 def _branches(siblings: Sequence[StepView], before: str) -> list[tuple[StepView, str, str]]:
-    """Return siblings with their branches, the last first; a single child continues its parent's line."""
+    """Return each sibling with its branch and its children's branch, the last sibling first.
+
+    A single child continues its parent's line.
+    """
     if len(siblings) < 2:
         return [(step, before, before) for step in siblings]
     rest = [(step, before + "├ ", before + "│ ") for step in siblings[:-1]]

@@ -26,7 +26,7 @@ class ProgressLine:
         return self
 
     def step(self, count: int = 1) -> None:
-        """Count `count` more."""
+        """Count `count` more items, and show the number if it is time for that."""
         self._done += count
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + EVERY_S[self._terminal]

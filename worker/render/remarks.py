@@ -15,7 +15,7 @@ MOST_NAMED = 10
 
 
 class Remarks(BaseModel):
-    """The fields of a plan, or of its explanation, that are such; texts may come from outside."""
+    """The fields of a plan, or of its explanation, that contain remarks; texts may come from outside."""
 
     paused_by: str | None = None
     breaker: BreakerView | None = None
@@ -33,13 +33,13 @@ class Remarks(BaseModel):
 
     @property
     def pauses(self) -> list[str]:
-        """The reasons of a pause, and the time of the next probe, or the plan with the current one."""
+        """The reasons of a pause and, of a breaker, the time of its next probe or the plan with the current one."""
         told = [self.paused_by] if self.paused_by else []
         return [*told, probe_of(self.breaker)] if self.breaker else told
 
     @property
     def overlapped(self) -> list[str]:
-        """The plans that the plan overlapped with, a line for each file."""
+        """A line for each file of this plan that other plans had claimed before, with these plans."""
         shown = [
             f"overlap: {each.file} was claimed by {listed(each.plans)}{', which wait for this plan' * each.circle}"
             for each in self.overlaps[:MOST_FILES]
@@ -59,7 +59,7 @@ class Remarks(BaseModel):
 
     @property
     def warnings(self) -> list[str]:
-        """The parts without verification, files outside of the goal, needed files, and files that others claimed."""
+        """The altered tests, parts without verification, files outside of the goal, needed files, and overlaps."""
         return [*self.altered, *filter(None, (self.unverified, self.outside)), *self.needed, *self.overlapped]
 
     @property
@@ -72,13 +72,13 @@ class Remarks(BaseModel):
 
 
 def probe_of(breaker: BreakerView) -> str:
-    """Return the time of a breaker's next probe, or the plan with the current one."""
+    """Return when a breaker starts its next probe, or which plan has the current one."""
     if breaker.next_probe_at is None:
         return f"the breaker lets a step of {breaker.probe} through now"
     return f"the breaker lets the next step through at {breaker.next_probe_at}"
 
 
 def listed(words: Iterable[str], most: int = MOST_NAMED) -> str:
-    """Return the first of these words, and the number of the others."""
+    """Return the first `most` of these words, and the number of the others."""
     names = list(words)
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

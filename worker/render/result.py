@@ -50,8 +50,8 @@ def result_of(
 ) -> PlanResult:
     """Return the result of a plan.
 
-    `facts` are the static parts of the steps that were tried, and `diffs` the known data of diffs, by digest. `unread`
-    is the reason if `attempts` are missing.
+    `facts` has the static parts of each tried step, and `diffs` the known data of each diff, by its digest. If the
+    `attempts` could not be read, `unread` has the reason.
     """
     steps = {step.step_id: step for step in view.steps}
     done = [
@@ -139,7 +139,7 @@ def _change(step: StepView, attempt: AttemptTimes, said: Outcome, diffs: Mapping
 
 
 def _joined(files: Iterable[FileResult]) -> list[FileResult]:
-    """Return the changes of several steps, merged for each file."""
+    """Return the changes of several steps, merged to one for each file and sorted by path."""
     found: dict[str, FileResult] = {}
     for file in files:
         before = found.get(file.path)
@@ -160,7 +160,7 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 def _verified(
     attempts: Sequence[AttemptTimes], done: Sequence[tuple[StepView, AttemptTimes, Outcome]], facts: Facts
 ) -> list[VerifiedBy]:
-    """Return each tool of each folder as it last ran, with its result at the plan's base."""
+    """Return the last run of each verification tool in each folder, with its result at the plan's base."""
     before: dict[tuple[str, str], Any] = {}
     for each in attempts:
         said = Outcome.model_validate(each.told) if each.told.get("verified_at") else None
@@ -231,7 +231,7 @@ def _sentence(
     verified: Sequence[VerifiedBy],
     answers: int,
 ) -> str:
-    """Return one sentence about the plan's changes, or its obstacle."""
+    """Return a sentence: the changes of a completed plan; for other plans how far they are, or why they wait."""
     lines = f" (+{added:,} -{removed:,} lines)" if files and added is not None and removed is not None else ""
     changed = f"changed {counted(len(files), 'file')}{lines}" if files else ""
     answered = f"{counted(answers, 'step')} answered" if answers else ""
@@ -250,7 +250,7 @@ def _sentence(
 
 
 def _proof(view: PlanView, verified: Sequence[VerifiedBy]) -> str:
-    """Return the verifications that turned green, or that nothing verified the change."""
+    """Return the verifications that turned green, else those that are green, else that nothing verified the change."""
     turned = [each.tool for each in verified if each.before == "red" and each.now == "green"]
     green = [each.tool for each in verified if each.now == "green"]
     if turned:

@@ -26,7 +26,7 @@ TOO_LONG = "The log has more than {:,} lines, so its attempts are not read here:
 
 
 class ReadResult(NamedTuple):
-    """A result, the stored diffs of its steps by step and attempt, and the known data of its diffs."""
+    """A plan's result, the diffs of its steps by step and attempt, their digests, and their known data."""
 
     result: PlanResult
     diffs: dict[tuple[str, int], bytes]
@@ -35,9 +35,9 @@ class ReadResult(NamedTuple):
 
 
 class Results:
-    """Results of ended plans, so that polling reads no log: the last MOST_KEPT, by the heads of their logs.
+    """Keeps the results of the last MOST_KEPT ended plans, so that polling reads no log.
 
-    A result is made again when more is known of its diffs.
+    A result is found by the head of its plan's log. It is made again when more is known of the plan's diffs.
     """
 
     def __init__(self, client: Redis, partitions: int) -> None:
@@ -69,7 +69,7 @@ class Results:
 
 
 def read_result(client: Redis, partitions: int, view: PlanView, *, diffs: int = 0) -> ReadResult:
-    """Return the result of a plan, with the first `diffs` of its steps."""
+    """Return the result of a plan, with the texts of its first `diffs` diffs."""
     keys = Partition(partition_of(view.plan_id, partitions)).plan(view.plan_id)
     if client.lrange(keys.log, MOST_READ, MOST_READ):
         return ReadResult(result_of(view, (), {}, {}, datetime.now(UTC), TOO_LONG.format(MOST_READ)), {})
@@ -81,7 +81,7 @@ def read_result(client: Redis, partitions: int, view: PlanView, *, diffs: int = 
 def result_from(
     client: Redis, partitions: int, view: PlanView, attempts: Sequence[AttemptTimes], *, diffs: int = 0
 ) -> ReadResult:
-    """Return the result of a plan with known attempts, with the first `diffs` of its steps."""
+    """Return the result of a plan from its attempts, with the texts of its first `diffs` diffs."""
     keys = Partition(partition_of(view.plan_id, partitions)).plan(view.plan_id)
     facts = history.read_facts(client, keys, sorted({each.step_id for each in attempts}))
     digests = digests_of(attempts)

@@ -59,7 +59,7 @@ def _failure(plan_id: str, failure: FailureResult | None) -> Iterator[str]:
 
 
 def command_of(plan_id: str, way: Way) -> str:
-    """Return the command that goes on in this way."""
+    """Return the `planner` command that continues the plan in this way."""
     said, words = way.values, list[str]()
     if "limit" in said:
         words += ["--limit", f"{said['limit']}={said['limit_value']}"]
@@ -89,7 +89,7 @@ def lines_of(file: FileResult) -> str:
 
 
 def verdict_of(each: VerifiedBy) -> str:
-    """Return the result of a verification, now and before if that is known."""
+    """Return the result of a verification with its test counts, after the result before if that is known."""
     found = f"{each.before} before, {each.now} now" if each.before else each.now
     counts = [(each.passed, "passed"), (each.failed, "failed"), (each.skipped, "skipped")]
     told = ", ".join(f"{number:,} {what}" for number, what in counts if number)

@@ -22,7 +22,7 @@ UNKNOWN_MIN, QUESTION_MIN = 5, 2  # minutes for a change without a line count, a
 
 
 class ToReview(NamedTuple):
-    """A task for a person: its start (RFC 3339), its estimated time in minutes, and its place."""
+    """An item that waits for a person: since when (RFC 3339), its estimated minutes, and where to find it."""
 
     since: str
     minutes: int

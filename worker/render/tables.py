@@ -35,7 +35,7 @@ def draw_queues(queues: Sequence[QueueView]) -> Table:
 
 
 def draw_controllers(controllers: Sequence[ControllerView]) -> Table:
-    """Draw controllers, one a line, and one for each further step that a controller has."""
+    """Draw controllers, one per line; each further step of a controller has its own line."""
     now = datetime.now(UTC)
     table = _table(
         "controller", "host", "version", "abilities", "queues", "step", "since", "heartbeat", "done", "failed"
@@ -92,7 +92,7 @@ def draw_keys(keys: Sequence[ApiKey]) -> Table:
 
 
 def draw_endpoints(found: Sequence[dict[str, Any]]) -> RenderableType:
-    """Draw endpoints, one a line, as `registry.describe` has them."""
+    """Draw endpoints, one per line, from the values that `registry.describe` returns."""
     table = _table("endpoint", "kind", "tenant", "repository", "hears of", "url", "", whole="endpoint")
     for each in found:
         hears = ", ".join(event.removeprefix("plan.") for event in each["events"])

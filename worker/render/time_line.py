@@ -25,8 +25,8 @@ NOBODY: Mapping[str, Any] = {}
 class AttemptTimes:
     """One attempt: its controller, its times in ms, and its result.
 
-    `free` is the first time when its step could be tried. `queued` is its start in the queue, and `began` its start of
-    work, None if that was not reported. `ended` is None while it is in flight. `told` is its outcome as reported.
+    `free` is when its step could be tried, and `queued` is when the attempt entered its queue. `began` is when its work
+    began, None if that was not reported. `ended` is None for an attempt in flight. `told` is its outcome as reported.
     """
 
     step_id: str
@@ -42,21 +42,21 @@ class AttemptTimes:
 
     @property
     def waited_ms(self) -> int:
-        """Time before it was queued, in ms."""
+        """The time between `free` and `queued`, in ms: the step could be tried, but the attempt was not queued."""
         return self.queued - self.free
 
     def queued_ms(self, now: int) -> int:
-        """Return its time in the queue, in ms; if the start was not reported, the time in the queue and at work."""
+        """Return the time in the queue, in ms; with the time at work if the start of the work was not reported."""
         return (self.began or self.ended or now) - self.queued
 
     def ran_ms(self, now: int) -> int | None:
-        """Return its time at work, in ms; None if it was not reported."""
+        """Return the time at work, in ms; None if the start of the work was not reported."""
         return None if self.began is None else (self.ended or now) - self.began
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """The end of an attempt, with the data of its log line; without a number it is the next attempt of its step."""
+    """The end of an attempt, with the data of its log line; if `attempt` is None, it is the step's next attempt."""
 
     step_id: str
     attempt: int | None
@@ -77,7 +77,7 @@ def attempts_of(
 
 
 class _Clock:
-    """The times in the lines so far."""
+    """Follows the lines of a log: it knows when each step and attempt was added, queued and ended so far."""
 
     def __init__(self, steps: Sequence[StepView]) -> None:
         self._depends_on = {step.step_id: step.depends_on for step in steps}
@@ -115,7 +115,7 @@ class _Clock:
                     self._queued[str(waiting)] = now
 
     def end(self, end: _End, known: Mapping[tuple[str, int], Mapping[str, Any]]) -> AttemptTimes:
-        """Return an attempt that ended just now; the next one of its step may follow from now on."""
+        """Return the attempt that ended now. The next attempt of its step counts as queued from now on."""
         step, now = end.step_id, self._now
         number = end.attempt or self._tried.get(step, 0) + 1
         told = known.get((step, number), NOBODY)
@@ -137,7 +137,7 @@ class _Clock:
         return found
 
     def in_flight(self, step: str, activity: StepActivity) -> AttemptTimes:
-        """Return an attempt that has not ended."""
+        """Return an attempt in flight, from the current activity of its step."""
         since = milliseconds(datetime.fromisoformat(activity.since)) if activity.since else self._now
         is_running = activity.kind == "running"
         queued = min(since, self._queued.get(step, since)) if is_running else since

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The ended attempts of a step by the planner's server; empty if the server cannot be asked."""
+    """The ended attempts of a step, as the planner's server has them; empty if the server cannot be asked."""
 
     plan_id: str
     attempts: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -98,7 +98,7 @@ def _ask(plan: str, step: str, tenant: str, folder: LogsFolder) -> Told:
 
 
 def _look(folder: LogsFolder, told: Told, step: str, number: int) -> dict[str, Any]:
-    """Return the known data of an attempt, with its files on this host."""
+    """Return the known data of an attempt: those of the server, and its files on this host or the sent output."""
     from worker.controller.attempt_log import OUTCOME, SPEC, TRANSCRIPT, digest
 
     said = told.attempts.get(number, {})
@@ -128,7 +128,7 @@ def _look(folder: LogsFolder, told: Told, step: str, number: int) -> dict[str, A
 
 
 def _document(files: dict[str, bytes], name: str) -> Any:
-    """Return a JSON document in `files`; unreadable text, as after a removed secret, is returned unchanged."""
+    """Return a JSON document and remove it from `files`; None for unreadable text, which stays in `files`."""
     from schemas import codec
 
     try:

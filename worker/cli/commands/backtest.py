@@ -81,9 +81,9 @@ def backtest(
 
 
 def _wanted(plans: list[str] | None, *options: str | None) -> PlanFilter | None:
-    """Return a filter of the options, if there are any.
+    """Return the filter that the options describe; None if plans are named instead.
 
-    Raises Failure if plans are named as well, or neither is given.
+    Raises Failure if both are given, or neither.
     """
     state, kind, repo, tenant, rule, since, until = options
     chosen = any((state, kind, repo, rule, since, until)) or (tenant and not plans)
@@ -98,7 +98,7 @@ def _wanted(plans: list[str] | None, *options: str | None) -> PlanFilter | None:
 def _backtests(
     names: Sequence[str], wanted: PlanFilter | None, tenant: str, policy: Policy
 ) -> Iterator[tuple[str, Backtested | str]]:
-    """Backtest one plan at a time. If one fails, a sentence has the reason, and the others continue."""
+    """Yield each plan with its backtest, one at a time; if a plan fails, a sentence with the reason instead."""
     from tasks.record.backtest import backtest_recorded
     from tasks.record.creation import CannotReplay
 

@@ -35,7 +35,7 @@ OFF = "off"
 class SandboxChoice(StrEnum):
     """Whether agents and verifications are confined.
 
-    As `worker.sandbox` has it, which `--help` need not wait for.
+    It repeats the choices of `worker.sandbox`, so that `--help` need not import that.
     """
 
     AUTO = "auto"
@@ -219,7 +219,10 @@ def _setup(command_line: str) -> Setup | None:
 
 
 def _logs(settings: Settings, place: str | None, days: float, gigabytes: float) -> LogsFolder | None:
-    """Return the folder for attempts; None if it cannot be made, unless the user named it."""
+    """Return the folder for attempts; None if it is off or cannot be made.
+
+    Raises Failure if the user named a folder that cannot be made.
+    """
     from worker.controller.logs_folder import LogsFolder, logs_path
 
     if place == OFF:

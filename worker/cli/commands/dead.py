@@ -32,14 +32,14 @@ MOST_REASONS = 100  # reasons for entries that were left out
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The options that select entries by common properties."""
+    """The options that select dead entries by cause, stream and time."""
 
     cause: Cause = ""
     stream: Stream = ""
     since: Since = ""
 
     def filter(self) -> Filter:
-        """Return a filter. Raises Failure if `--since` is neither a duration nor a time."""
+        """Return the filter of these options. Raises Failure if `--since` is neither a duration nor a time."""
         from worker.store.dead import Filter
 
         after = past("--since", self.since or None)

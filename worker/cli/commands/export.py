@@ -63,7 +63,7 @@ def _write(pieces: Iterator[bytes], target: Path | None, what: str) -> None:
 
 @contextmanager
 def _target(output: Path | None) -> Iterator[JsonOutput | IO[bytes]]:
-    """Open stdout, or a file that only we can read and that takes its name once it is complete."""
+    """Yield stdout, or a private file that gets the name `output` once it is complete. Raises Failure."""
     if output is None:
         out = JsonOutput()
         yield out

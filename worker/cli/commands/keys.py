@@ -1,4 +1,4 @@
-"""`planner keys add`, `list`, `rotate` and `revoke`: who may come through the doors of the gateway."""
+"""`planner keys add`, `list`, `rotate` and `revoke`: the keys that callers of the gateway use."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def log(
 
 
 def lines_of(planner: Planner, plan_id: str, first: int, *, goes_on: bool) -> Iterator[bytes]:
-    """Yield the lines of a log from number `first`; of a plan that goes on, until it has ended."""
+    """Yield the lines of a log from number `first`; if `goes_on`, wait for more lines until the plan has ended."""
     from tasks.record.chain import ends_plan
 
     while True:

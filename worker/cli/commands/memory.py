@@ -227,7 +227,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _summed(records: list[Attempted]) -> Iterator[dict[str, Any]]:
-    """Yield the attempts of equal steps in groups, in the order of the newest of each."""
+    """Yield one summary for the attempts of equal steps, in the order of their first attempts in `records`."""
     found: dict[Any, list[Attempted]] = {}
     for each in records:
         found.setdefault((each.kind, each.title, *each.files), []).append(each)

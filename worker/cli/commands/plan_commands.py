@@ -49,7 +49,7 @@ class Said:
 
 
 def _send(name: str, about: Target, said: Said, **more: Any) -> int:
-    """Publish a command and print its result. Returns exit code 1 if it was refused."""
+    """Publish a command and print its result. Raises Failure if the planner refuses it, or the step is missing."""
     from schemas.command import CommandName
     from worker.cli import publisher
     from worker.client.planner import ANSWER_S, REFUSED
@@ -69,9 +69,9 @@ def _send(name: str, about: Target, said: Said, **more: Any) -> int:
 def _send_wide(
     name: str, aim: Aim, chosen: Chosen, said: Said, queue: str | None = None, *, asks: bool = False, **more: Any
 ) -> int:
-    """Publish a command to each chosen plan, or to all that `aim` reaches.
+    """Publish a command to each chosen plan, or else to all that `aim` reaches. Returns the exit code.
 
-    With `asks`, all of them need a confirmation.
+    Chosen plans require a confirmation by the user; with `asks`, all that `aim` reaches require one too.
     """
     from worker.cli import publisher
     from worker.host.account import own_name
@@ -86,7 +86,7 @@ def _send_wide(
 
 
 def _plan_of(planner: Planner, about: Target, step_id: str | None) -> str:
-    """Return the id of the plan. Raises Failure if it does not exist, or does not have the step."""
+    """Return the id of the plan. Raises Failure if the plan does not exist, or has no such step."""
     view = find(planner, about.plan or "", about.owner)
     if step_id and all(step.step_id != step_id for step in view.steps):
         detail = f"Plan {view.plan_id} has no step {step_id}; `planner show {view.plan_id}` lists its steps."

@@ -75,7 +75,7 @@ def plans(
 
 
 def _page(planner: Planner, wanted: PlanFilter, limit: int, cursor: str | None) -> Page:
-    """Return one page after `cursor`; without one, read pages until there are enough plans or ENOUGH_S has passed."""
+    """Return the page after `cursor`; without one, read pages until there are enough plans or ENOUGH_S has passed."""
     from worker.client.trouble import WrongUse
     from worker.store.queries import Page
 
@@ -158,7 +158,7 @@ def show(
 
 
 def _transcript(planner: Planner, view: PlanView, step: str) -> bytes:
-    """Return the output of the agent in the last attempt of a step that sent it."""
+    """Return the newest output of an agent that is stored for this step. Raises Failure if there is none."""
     if step not in {each.step_id for each in view.steps}:
         raise Failure.of("no_such_step", f"{view.plan_id} has no step {step!r}.", MISSING)
     for attempt in reversed(planner.attempts(view.plan_id).get(step, [])):

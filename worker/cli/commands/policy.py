@@ -203,7 +203,7 @@ def _text(client: Redis, digest: str) -> bytes:
 
 
 def _flat(name: str) -> dict[str, Any]:
-    """Return a policy, by any of its names, as one value for each key."""
+    """Return a policy, found by its name or file, as one value for each key. Raises Failure."""
     from tasks.base.policy_text import flatten, read_table
 
     if name == "-" or "/" in name or "." in name or is_file(name):  # no digest has these

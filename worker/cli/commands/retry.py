@@ -80,7 +80,7 @@ def retry(
 
 
 def _goal_of(planner: Planner, view: PlanView, from_step: str | None) -> tuple[dict[str, Any], list[str]]:
-    """Return the goal again, under a new id, and the parts of the old one that it lacks."""
+    """Return the goal of a plan under a new id, and the parts of the old goal that are missing. Raises Failure."""
     from worker.sources.retry import NoRetry, retry_of
 
     kept, left_out = planner.kept_goal(view.plan_id, from_step)

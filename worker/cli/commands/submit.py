@@ -56,7 +56,7 @@ class LanguageName(StrEnum):
 
 
 class Risk(StrEnum):
-    """The risks of steps; as schemas.base.RiskLevel."""
+    """The risks of steps, the same as in schemas.base.RiskLevel."""
 
     LOW = "LOW"
     MED = "MED"
@@ -64,7 +64,7 @@ class Risk(StrEnum):
 
 
 class OnOverlap(StrEnum):
-    """The treatment of a plan with files that others claim; as schemas.base.Overlap."""
+    """What happens to a plan whose files other plans claim, the same as in schemas.base.Overlap."""
 
     ALLOW = "allow"
     WAIT = "wait"
@@ -339,7 +339,7 @@ def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, 
 
 
 def _begun(goal: Goal) -> Goal | Rejected:
-    """Return a goal that continues a plan with the commit that the planner has for it."""
+    """Return a goal. If it continues a plan, it gets that plan's commit, or is Rejected."""
     if goal.from_ is None:
         return goal
     from schemas import codec
@@ -359,7 +359,10 @@ def _begun(goal: Goal) -> Goal | Rejected:
 
 
 def _wait(planner: Planner, sent: Sent, wait: WaitFor | None, timeout_s: float, summary: Path | None) -> dict[str, Any]:
-    """Wait as requested, and add the result to the summary. Raises Failure at the timeout."""
+    """Wait as requested, and return the result as JSON; also write it to the file `summary`, if one is named.
+
+    Raises Failure at the timeout.
+    """
     from schemas.base import GoalVerdict
     from schemas.plan import GoalAnswer
     from worker.cli.commands.summary import add_page, describe

@@ -101,7 +101,7 @@ def _serve(url: str, concurrency: int, settings: Settings, *, opens: bool) -> in
 
 
 def _check_data(url: str, data_dir: Path) -> None:
-    """Raise a Failure if the data of the embedded server are from before 0.1.0."""
+    """Raise Failure if the embedded server's data cannot be used, for example because they are from before 0.1.0."""
     from worker.store import clients, deployment
 
     try:
@@ -160,7 +160,7 @@ def _stop(workers: Collection[Worker], seconds: float) -> int:
 
 
 def _start_gateway(workers: dict[str, Worker], url: str, settings: Settings) -> str | None:
-    """Start a gateway, and store a key for it. Returns its URL; None without the extra."""
+    """Start a gateway, and store a key for it. Returns the gateway's URL; None if the extra `gateway` is missing."""
     if not (find_spec("fastapi") and find_spec("uvicorn")):
         return None
     with nearby_server.listen(settings.gateway_port) as listener:  # callers wait in it until the gateway takes them
@@ -174,7 +174,7 @@ def _start_gateway(workers: dict[str, Worker], url: str, settings: Settings) -> 
 
 
 def _leave_key(url: str, file: Path) -> None:
-    """Store a key with all rights in a file that only its owner can read: the previous one, or a new one."""
+    """Store a new key with all rights in a private file, unless the file already has a valid key."""
     from redis.exceptions import RedisError
 
     from schemas.api_key import ApiKey, Right

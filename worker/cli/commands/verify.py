@@ -149,7 +149,7 @@ def _sign(source: str, key_file: str, tenant: str) -> None:
 
 
 def _anchor(head: str | None, signature: str | None, key: str | None) -> tuple[Anchor | None, str | None]:
-    """Return the anchor that the options name, and its origin. Raises Failure."""
+    """Return the anchor that the options name, and its origin; None and None without such options. Raises Failure."""
     from tasks.record.chain import HEAD_PATTERN, Anchor
 
     if (signature is None) != (key is None) or (head and signature):
@@ -169,7 +169,7 @@ def _anchor(head: str | None, signature: str | None, key: str | None) -> tuple[A
 
 @contextmanager
 def _opened(source: str, tenant: str) -> Iterator[_Log]:
-    """Open the log of a file or of a plan. Raises Failure, also inside the block."""
+    """Yield the log of a file or of a plan. Raises Failure, also if reading fails inside the block."""
     from tasks.record.chain import Anchor
     from worker.record import log_file
 

@@ -74,7 +74,7 @@ def worker(
 
 
 def check_drafters(settings: Settings) -> None:
-    """Raise a Failure with a sentence for each drafter that cannot be used here."""
+    """Raise Failure with a sentence for each configured drafter that cannot be used here."""
     from worker import drafters
     from worker.drafters.base import WrongDrafter
 

@@ -17,7 +17,7 @@ GUESS = {"build-rates": ["shop/settings.py"]}  # a file that a first draft adds,
 
 
 def answer(spec: Spec) -> Answer:
-    """Return the exploration, the draft (at first with a forbidden file), or the task of a step."""
+    """Return the answer to a step: the exploration, the tasks (at first with a forbidden file), or a task's changes."""
     changes: Sequence[Change] = ()
     match spec["controller_task_spec"]["type"]:
         case "EXPLORE":

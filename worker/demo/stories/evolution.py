@@ -20,7 +20,7 @@ MOST = 40  # answers that the last commit of `remember` keeps
 
 
 def answer(spec: Spec) -> Answer:
-    """Return the draft of the plan, too bold at first, or the changes that the branches have."""
+    """Return the answer to a step: a draft of the plan, at first one that is refused, or the changes of the step."""
     failed = spec["context"]["previous_failure"] is not None
     if spec["controller_task_spec"]["type"] == "DRAFT":
         draft, steps = STORY.data["mended" if failed else "bold"], STORY.data["steps"]
@@ -31,7 +31,10 @@ def answer(spec: Spec) -> Answer:
 
 
 def _history() -> list[Commit]:
-    """Return the history with the branch `remember` before the last commit: each commit keeps one answer more."""
+    """Return the story's commits, with the branch `remember` before the last one.
+
+    Each commit of this branch keeps the answers to one query more.
+    """
     *first, last = STORY.commits
     return [*first, *map(_remember, range(1, MOST + 1)), last]
 

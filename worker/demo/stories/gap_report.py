@@ -23,7 +23,7 @@ NOT_OURS = (
 
 
 def answer(spec: Spec) -> Answer:
-    """Return the edit for the gap in the step: a word of the gap is the name of its edit."""
+    """Return the edit that closes the step's gap: its name is a word of the gap. Other steps change nothing."""
     if spec["mode"] != "patch":
         return Answer()
     gap = spec["input"]["gap"]
@@ -88,7 +88,7 @@ def _run_checks(session: Session, tip: str, number: int) -> tuple[dict[str, Any]
 
 
 def _close(session: Session, title: str, body: Mapping[str, Any], *, has_pyright: bool) -> PlanView:
-    """Close the first gap of a goal."""
+    """Send a goal, and wait until its plan has closed the first gap. Raises DemoFailed if the plan does not."""
     with session.step(title) as step:
         verdict = session.send(body)
         if verdict.verdict != "PLANNED":
@@ -106,14 +106,14 @@ def _close(session: Session, title: str, body: Mapping[str, Any], *, has_pyright
 
 
 def _report(gaps: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield gaps in order, each with the first line of its evidence."""
+    """Yield a line for each gap, and after it the first line of the gap's evidence."""
     for gap in gaps:
         yield f"{gap['priority']:<7} {gap['category']:<8} {gap['description']}"
         yield from (f"{'':16} {line}" for line in gap["evidence"].splitlines()[:1])
 
 
 def _iteration(view: PlanView) -> Iterator[str]:
-    """Yield the subject of an iteration from its document, and its result."""
+    """Yield lines about an iteration: its gap, its result, its change, and further criteria."""
     plan, action = view.document, view.document["actions"][0]
     attempts = sum(step.attempt for step in view.steps)
     yield f"{plan['iteration_id']}  {plan['gap']['category']}  {view.state} after {attempts} attempts"

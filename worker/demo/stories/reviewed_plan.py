@@ -26,9 +26,9 @@ CALL = re.compile(r"\b(\w+)\(\)")
 
 
 def architect(spec: Spec) -> Part:
-    """Return the design of the plan, at first without dependencies of milestones.
+    """Return the design of the plan, at first without the milestones' dependencies.
 
-    Later add those that the review missed.
+    After the review, return the dependencies that it missed.
     """
     plan = spec["input"]["plan"]
     if not plan["milestones"]:
@@ -44,7 +44,7 @@ def architect(spec: Spec) -> Part:
 
 
 def developer(spec: Spec) -> Part | None:
-    """Return a diff for every intent; later apply those of a milestone, with the writer's docstrings."""
+    """Return a diff for each intent of the plan; for a milestone, apply its diffs and the writer's docstrings."""
     if spec["mode"] == "read_only":
         intents = _all(spec["input"]["plan"], "code_intents")
         return {"operations": [_diff_of(owner, intent) for owner, intent in intents]}
@@ -60,7 +60,7 @@ def developer(spec: Spec) -> Part | None:
 
 
 def writer(spec: Spec) -> Part | None:
-    """Return the docstrings for the plan; later write the README, with the reasons of the plan."""
+    """Return the docstrings for the plan; after its milestones, add its reasons to the README."""
     plan = spec["input"]["plan"]
     if spec["mode"] == "read_only":
         return {"operations": [_documentation(each) for each in plan["milestones"]]}
@@ -70,7 +70,7 @@ def writer(spec: Spec) -> Part | None:
 
 
 def reviewer(spec: Spec) -> Part:
-    """Return the findings of a real check for each phase, in plan or files; at the end compare plan and outcome."""
+    """Return the findings of real checks of the plan or its files; at the end, compare the plan with its outcomes."""
     plan = spec["input"]["plan"]
     if spec["step_id"] == "reconcile":
         outcomes = spec["input"]["outcomes"]
@@ -83,12 +83,12 @@ def reviewer(spec: Spec) -> Part:
 
 
 def _all(plan: Part, name: str) -> Iterator[tuple[str, Part]]:
-    """Yield the parts with this name of all milestones, each after its milestone's id."""
+    """Yield the parts under `name` of each milestone, each with its milestone's id."""
     yield from ((milestone["id"], part) for milestone in plan["milestones"] for part in milestone[name])
 
 
 def _needs(plan: Part, milestone: Part) -> set[str]:
-    """Return the milestones whose functions this one's intents call."""
+    """Return the ids of other milestones whose functions the intents of this milestone call."""
     makers = {intent["function"]: owner for owner, intent in _all(plan, "code_intents")}
     called = {name for intent in milestone["code_intents"] for name in CALL.findall(intent["behavior"])}
     return {makers[name] for name in called if name in makers} - {milestone["id"]}
@@ -111,7 +111,7 @@ def _diff_of(owner: str, intent: Part) -> Part:
 
 
 def _git_apply(diff: str, *options: str) -> subprocess.CompletedProcess[bytes]:
-    """Apply a diff to the files here; with `--check` only test whether it applies."""
+    """Run `git apply` with a diff in the current folder; the option `--check` only tests whether the diff applies."""
     argv = ["git", "apply", *options]
     return subprocess.run(argv, input=diff.encode(), capture_output=True, check=False)  # noqa: S603 - our own words
 

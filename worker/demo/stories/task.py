@@ -15,7 +15,7 @@ OUTSIDE = "../deploy/.env"  # what no goal may ask for
 
 
 def answer(spec: Spec) -> Answer:
-    """Return the obvious change at first, as an LLM may, and the right one after a verification has failed."""
+    """Return an obvious but wrong change at first, as an LLM may, and the right one after a failed verification."""
     source = Path(SOURCE).read_text()
     if spec["mode"] == "patch":
         changes = STORY.edits["fix" if spec["context"]["previous_failure"] else "guess"]

@@ -42,7 +42,7 @@ def entries(
 
 @router.get("/dead/replay")
 def asks(request: Request, caller: Operator, doors: Doors, entry: Names = ()) -> Response:
-    """Show which of the chosen entries would be sent back, and to which streams."""
+    """Show which of the chosen entries would be sent back, and their streams."""
     if not entry:
         return _list(request, doors, caller, Filter(), None, "No entry was chosen: tick those that shall be sent back.")
     return _form(request, doors, caller, entry)

@@ -138,7 +138,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The filters and the rights with which a caller asks for the list. With the plans they determine the HTML."""
+    """The filters and the rights of a caller of the list. Together with the plans they determine the HTML."""
 
     sight: Sight
     may_submit: bool

@@ -59,7 +59,7 @@ MOST_TIME_LINE_LANES = 200  # on one page
 
 
 class Funds(NamedTuple):
-    """A budget and its outlook; `expected` is what open steps still need, beyond the spent and reserved amounts."""
+    """A budget and its outlook; `expected` is the need of open steps beyond the spent and reserved amounts."""
 
     name: str
     line: BudgetLine

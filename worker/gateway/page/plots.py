@@ -37,7 +37,7 @@ class Line(NamedTuple):
 
 
 class Key(NamedTuple):
-    """An entry of the legend: a CSS class, the name of what has it, and the sum of its figures."""
+    """An entry of the legend: a CSS class, the name of its series, and the sum of the figures."""
 
     look: str
     name: str

@@ -70,7 +70,7 @@ def held(line: BudgetLine) -> float:
 
 
 def query(values: Mapping[str, Any], **changed: Any) -> str:
-    """Return a query string of `values` in which `changed` ones replace the old; None values are left out."""
+    """Return a query string of `values`, changed as in `changed`; None values are left out."""
     pairs = {name: value for name, value in {**values, **changed}.items() if value is not None}
     return f"?{urlencode(pairs)}" if pairs else "?"
 
@@ -137,7 +137,7 @@ ENVIRONMENT = _environment()
 
 
 def fragment(template: str, **values: Any) -> Markup:
-    """Render a part of a page that is the same for everyone who may see it, whatever their key or session."""
+    """Render a part of a page that is the same for everyone who may see it, with any key or session."""
     return Markup(ENVIRONMENT.get_template(template).render(**values))  # noqa: S704 (a template's, which escapes)
 
 

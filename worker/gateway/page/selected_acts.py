@@ -109,7 +109,7 @@ def _choose(doors: Context, caller: Access, act: Act, names: Iterable[str]) -> l
 
 
 def _digest(doors: Context, chosen: Sequence[Chosen]) -> str:
-    """Return the digest of what a form asks: the plans with their obstacles, and each step with the end of its wait."""
+    """Return the digest of a form's questions: plans with their obstacles, and steps with the ends of their waits."""
     told = [
         [
             each.view.plan_id,

@@ -129,7 +129,7 @@ def _find(doors: Context, caller: Access, asked: SpendQuery) -> Spend:
 
 
 def _columns(found: StatsView, shape: _Shape) -> list[Column]:
-    """Return the figures of each bar, also of bars in which no plan ended; the last bar ends now."""
+    """Return the figures of each bar, also if no plan ended in its time; the last bar ends now."""
     ms = PERIODS[shape.by] * shape.joined
     since, until = (milliseconds(datetime.fromisoformat(text)) for text in (found.since, found.until))
     rows: dict[int, list[StatsRow]] = {}

@@ -185,7 +185,7 @@ async def claim(body: Claim, request: Request, caller: Controller, doors: Doors)
 
 @router.post("/steps:heartbeat")
 def heartbeat(body: Heartbeat, caller: Controller, doors: Doors) -> Renewed:
-    """Renew the claims on attempts. The answer says for each attempt whether to go on."""
+    """Renew the claims on attempts. The answer has an action for each attempt, such as to continue."""
     holder = body.holder(caller.name_of(body.controller))
     beats = [
         holder.beat(

@@ -186,7 +186,7 @@ def texts(value: Any) -> tuple[str, ...]:
 
 
 def told(value: Any) -> tuple[str, ...]:
-    """Return the texts of a list as `texts` does; the last one says how many are left out, if any are."""
+    """Return the texts of a list as `texts` does; if some are left out, the last text has their number."""
     found = texts(value)
     more = len(value) - MOST_ROWS if isinstance(value, list | tuple) else 0
     return (*found, f"and {more:,} more") if more > 0 else found
