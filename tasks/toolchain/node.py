@@ -98,7 +98,7 @@ _TOOLS = (
             titles_by(_TITLES),
         ),
         focus_title=_TITLES,
-        cannot_run=(*_NO_PROGRAM, "No test files found"),
+        cannot_run=(*_NO_PROGRAM, "No test files found", "failed to load config from"),
         reports=True,
     ),
     _test_files(

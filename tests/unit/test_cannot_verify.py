@@ -28,6 +28,7 @@ def told(tool: str, code: int, output: str = "") -> str | None:
         ("npm-test", 1, 'npm error Missing script: "test"'),
         ("npm-test", 2, "Oops! Something went wrong! :(\n\nESLint: 8.57.1\n\nError: ENOENT: mkdir"),
         ("eslint", 2, "Oops! Something went wrong! :(\n\nESLint: 8.57.1\n\nError: ENOENT: mkdir"),
+        ("vitest", 1, "failed to load config from /w/vite.config.ts\nError: ENOENT: mkdir"),
         ("go-test", 1, "main module (example.com/a) does not contain main module\n"),
         ("go-test", 0, "?   \texample.com/a\t[no test files]\n"),
         ("pytest", 4, "ERROR: file or directory not found: tests/test_x.py"),
