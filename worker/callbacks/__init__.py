@@ -1,1 +1,1 @@
-"""Callbacks: notifies endpoints over HTTP about plans, from the outbox that commits write."""
+"""Callbacks: sends events of plans to endpoints over HTTP, from the outbox that commits write."""

@@ -20,7 +20,7 @@ Work = Callable[[], bool]
 
 
 class DraftThreads:
-    """The threads of a process, at most `most` at a time; each has its own container and keeps it."""
+    """The threads of a process that draft, at most `most` at a time; each thread keeps a separate container."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -80,7 +80,7 @@ class DraftThreads:
             log.warning("drafting interrupted", extra={"error": f"{type(error).__name__}: {error}"})
 
     def _goes_on(self, place: object) -> bool:
-        """Return whether more work was requested meanwhile; if not, the place is free from now on."""
+        """Return whether more work was requested meanwhile; if not, or at the end, record that this thread ends."""
         with self._lock:
             if self._ending or not self._is_asked:
                 self._running.remove(place)

@@ -86,7 +86,7 @@ class Ownership(threading.Thread):
         return self.all().get(number, Owner.NOBODY)
 
     def all(self) -> Mapping[int, Owner]:
-        """Return the owners of the partitions; a missing one has no known owner.
+        """Return the owner of each partition by number; a partition that is missing has no known owner.
 
         The data are valid for the time of a lease: a worker that was stopped for longer owns nothing when it continues.
         """

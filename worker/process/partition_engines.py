@@ -30,7 +30,7 @@ os.register_at_fork(before=_making.acquire, after_in_parent=_making.release, aft
 def engine_of(partition: int) -> Iterator[Container]:
     """Yield a container with an engine of a partition that no other thread uses.
 
-    If another thread uses the shared engine for longer than WAIT_S, it is a separate one of this thread.
+    If another thread uses the shared engine for longer than WAIT_S, this thread gets a separate engine.
     """
     with engine_soon(partition, WAIT_S) as here:
         yield here or container()

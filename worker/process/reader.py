@@ -1,7 +1,7 @@
-"""The thread that reads the outcomes of all partitions that a worker owns, and applies them while its pool is idle.
+"""Reads the outcomes of all partitions that a worker owns in a thread, and applies them while its pool is idle.
 
-One read waits for entries of all of them. A partition with many or slow outcomes is handed to the pool, and returns
-when the pool has finished.
+One read waits for entries of all these partitions. A partition with many or slow outcomes is handed to the pool, and
+returns when the pool has finished.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def wait_for_servers(settings: Settings, store: Outage) -> None:
 
 
 def prepare(client: Redis, settings: Settings) -> None:
-    """Check a server, load the functions, and agree with the other workers. Raises the obstacle, if there is one."""
+    """Check a server, load the functions, and join the deployment. Raises the error that prevents work."""
     check(client, settings)
     memory = ServerMemory(client, settings.max_dead_share, len(dead.places(settings.partitions)))
     if gone := dead.cut(client, settings.partitions, memory.dead_bytes()):

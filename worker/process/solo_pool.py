@@ -1,9 +1,9 @@
 """Plans goals in a separate thread, for a pool of one slot.
 
 Celery's pool `solo` takes one wake-up at a time. Planning a goal takes seconds if the goal is large, and minutes if a
-model is asked; outcomes do not wait for that. The slot's own thread does other work meanwhile. While a goal has the
-slot, wake-ups bypass the broker, which would deliver them only later. They are queued here, at most one for each task
-and its arguments.
+drafter is asked; outcomes must not wait for that. So the slot's own thread does other work meanwhile. While a goal has
+the slot, wake-ups do not go to the broker, which would deliver them only later. They are queued here, at most one for
+each task and its arguments.
 """
 
 from __future__ import annotations

@@ -24,23 +24,23 @@ class Key(NamedTuple):
 
 
 class Request(Protocol):
-    """A wake-up that this worker has received, with the parts that are needed here."""
+    """A wake-up that this worker has received: the needed parts of Celery's request object."""
 
     @property
     def id(self) -> str:
-        """The id that it was sent with."""
+        """The id of the wake-up."""
 
     @property
     def name(self) -> str:
-        """The task."""
+        """The name of the wake-up's task."""
 
     @property
     def args(self) -> Iterable[int]:
-        """The task's arguments."""
+        """The arguments of the wake-up's task."""
 
 
 class WakeupState(Enum):
-    """The action that poller and reader may take for their work."""
+    """The state of a work, and the action of poller and reader in this state."""
 
     FREE = "send a wake-up"
     BUSY = "wait: a wake-up is under way, or is done here"
@@ -114,7 +114,7 @@ class Ledger:
                 other.passed = other.passed + 1 if key and other.queue != sent.queue else 0
 
     def look(self, key: Key, requests: Mapping[str, Request] | None, now: float, stuck_s: float) -> WakeupState:
-        """Return the state of the work `key`; `requests` are the wake-ups of this worker, None if it is deaf."""
+        """Return the state of the work `key`; `requests` are this worker's wake-ups, None while the broker is away."""
         with self._lock:
             sent = self._sent.get(key)
             if requests is None or len(requests) >= self._slots:
@@ -133,7 +133,7 @@ class Ledger:
             return WakeupState.FREE
 
     def _is_in_hand(self, key: Key, requests: Mapping[str, Request], now: float, stuck_s: float) -> bool:
-        """Return whether this worker does the work; not if all of that has run for at least `stuck_s` seconds."""
+        """Return whether this worker does the work, by a wake-up that it received less than `stuck_s` seconds ago."""
         known = self._taken.get(key, {})
         ids = [each.id for each in tuple(requests.values()) if each.name == key.task and tuple(each.args) == key.args]
         self._taken[key] = {each: known.get(each, now) for each in ids}

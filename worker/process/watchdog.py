@@ -83,7 +83,7 @@ class Judge:
         self._since: dict[Standing, float] = {}
 
     def verdict(self, sight: Sight | None, beats: Sequence[Beat], pool: WorkerPool, now: float) -> str:
-        """Return in a few words why this worker is stuck; empty if it is not, or if that is unknown."""
+        """Return the reason why this worker is stuck, in a few words; empty if it is not, or if that is unknown."""
         if dead := [beat.stream for beat in beats if not beat.alive]:
             return f"the watch of {', '.join(dead)} has ended"
         standing = self._standing(sight, beats, pool) if sight else ()  # the time before an outage does not count
@@ -165,7 +165,7 @@ class Watchdog(threading.Thread):
             time.sleep(LOOK_S)
 
     def _look(self, streams: Sequence[str], pids: frozenset[int]) -> Sight | None:
-        """Read the store in one round trip; None if it does not answer."""
+        """Return the result of a look at the store, in one round trip; None if the store does not answer."""
         try:
             if self._client is None:
                 self._client = clients.connect(self._settings.redis_url, patience_s=PATIENCE_S)

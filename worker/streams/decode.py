@@ -178,7 +178,7 @@ def _of_kind(detail: ErrorDetails) -> bool:
 def read_goal_name(entry: StreamEntry, max_bytes: int) -> tuple[str, str] | None:
     """Return the id and the tenant of an invalid goal; None without a readable id.
 
-    Without a readable tenant it is the default one.
+    Without a readable tenant, the default tenant is returned.
     """
     body: Any = {}
     if entry.data is not None and len(entry.data) <= max_bytes:

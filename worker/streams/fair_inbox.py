@@ -27,9 +27,9 @@ NAME = 200  # letters of a tenant's name at most, as goals have it
 
 @dataclass(eq=False, repr=False)
 class FairInbox(Inbox):
-    """An inbox that returns a few entries at a time, with the tenants of their messages in turn.
+    """An inbox of goals that gives the tenants turns, and returns a few entries at a time.
 
-    `weights` are the turns of a tenant for each turn of a tenant of weight 1, which is the default.
+    `weights` maps a tenant to its number of turns for each turn of a tenant of weight 1; 1 is the default.
     """
 
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class FairInbox(Inbox):
         return self.take_turns(most, size)
 
     def take_turns(self, most: int, size: int) -> list[StreamEntry]:
-        """Return the entries whose turns are next among the waiting ones."""
+        """Return the waiting entries whose turns are next."""
         call = ("FCALL", functions.TAKE_TURNS, 2, self.stream, self.turns, GROUP, WAITING, self.consumer, most, size)
         found = functions.call(self.client, *call, *chain.from_iterable(self.weights.items()))
         return [self.entry_of(*each) for each in found]

@@ -29,7 +29,7 @@ PATIENCE_S = 2.0  # with a store that may be away: its entries are taken over la
 
 
 def release_claims(settings: Settings, pids: Iterable[int]) -> None:
-    """Let others take over at once the entries that these processes of this host had read.
+    """Release the entries that these processes of this host have read, so that other workers take them over at once.
 
     Does nothing if the store is away.
     """
