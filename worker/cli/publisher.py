@@ -76,7 +76,7 @@ def command_plans(name: str, wanted: PlanFilter, *, yes: bool, as_json: bool, **
 
 
 def _may_go(name: str, count: int, *, as_json: bool) -> bool:
-    """Ask for a confirmation. Raises Failure without a terminal."""
+    """Ask the user for a confirmation, and return the answer. Raises Failure with --json or without a terminal."""
     if as_json or not sys.stdin.isatty():
         raise Failure.of("not_asked", f"This affects {count} plans, and no terminal can confirm it: add --yes.", USAGE)
     return confirm(f"{name.capitalize()} {count} plans?")

@@ -156,7 +156,7 @@ def _time(option: str, text: str) -> datetime:
 
 
 def may_go(name: str, target: Target, *, yes: bool, as_json: bool) -> bool:
-    """Ask before a command that ends all plans. Raises Failure without a terminal."""
+    """Return whether to go on: ask the user before a command to all plans, unless `yes`. Raises Failure with --json."""
     from schemas.command import Scope
 
     if yes or target.scope is not Scope.ALL:

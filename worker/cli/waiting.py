@@ -136,7 +136,7 @@ class EndWait:
                 return found
 
     def _verdict(self) -> GoalAnswer | None:
-        """Wait for the verdict on the goal, and print once if no worker plans it soon."""
+        """Return the verdict on the goal, None at the timeout; if no worker plans the goal soon, print that once."""
         soon = 0.0 if self._is_noted else UNPLANNED_S
         if soon and (answer := self._planner.verdict(self._sent, min(soon, self._left()))):
             return answer

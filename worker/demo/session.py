@@ -58,7 +58,7 @@ class Session:
 
     @contextmanager
     def step(self, title: str) -> Iterator[StoryStep]:
-        """Do one step: shown at its start, and with its result."""
+        """Do one step of the demo, which is shown at its start and again with its result."""
         step = StoryStep(title)
         self.progress.steps.append(step)
         self.viewer.show(self.progress)
@@ -66,7 +66,7 @@ class Session:
         self.viewer.show(self.progress)
 
     def show_page(self, title: str, text: str) -> None:
-        """Add a text to the end."""
+        """Add a text with a title to the end of the demo's output."""
         self.progress.pages.append((title, text))
 
     # The steps of stories

@@ -195,7 +195,7 @@ def owners(site: Site) -> Iterator[Finding]:
 
 
 def timers(site: Site) -> Iterator[Finding]:
-    """Find timers that ran out long ago: no worker sweeps."""
+    """Find timers that ran out long ago, because no worker reads timers."""
     late = now_ms(site.client) - LATE_MS
     for number in range(site.partitions):
         part = Partition(number)

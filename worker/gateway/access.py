@@ -1,4 +1,4 @@
-"""The state that all endpoints share, and the caller of a request: its key and the rights of that key."""
+"""The state that all endpoints share, and the caller of a request with the rights of its key."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ class ClaimDesk:
                 claims.call(client, [_remember(waiter, anew=True)])
 
     def _read(self, client: Redis, streams: Sequence[str]) -> None:
-        """Read steps for the callers that wait, and give them."""
+        """Read steps from these queues for the callers that wait, and give the steps to them."""
         self._turn += 1
         start = self._turn % max(1, len(streams))  # so that no queue starves the others
         if fresh := set(streams) - self._known:

@@ -1,4 +1,4 @@
-"""Connections of callers: a request's head must be small and arrive soon, so that slow callers lock no other out."""
+"""Limits connections: a request's head must be small and arrive soon, so that slow callers lock out no others."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _methods_of(app: FastAPI, path: str) -> list[str]:
 
 
 def install(app: FastAPI, tell: Callable[[Scope, Refusal], Awaitable[Response]]) -> None:
-    """Register handlers in `app` that answer every error with `tell`, as a refusal."""
+    """Register handlers in `app`: they turn every error into a refusal, and send the response that `tell` returns."""
 
     @app.exception_handler(Refusal)
     async def _refusal(request: Request, error: Refusal) -> Response:

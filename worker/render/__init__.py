@@ -1,1 +1,1 @@
-"""What commands print, drawn for a terminal."""
+"""Draws the output of commands for a terminal."""

@@ -98,7 +98,7 @@ class Decision:
 
     @property
     def title(self) -> str:
-        """Its kind, as one word."""
+        """The kind of the decision, as one word."""
         return TITLES[self.kind]
 
 

@@ -95,7 +95,7 @@ def overview(plans: Sequence[PlanSummary], now: datetime | None = None) -> Table
 
 
 def tally(counts: Mapping[str, int]) -> Text:
-    """Return the number of plans in each state."""
+    """Return a line with the number of plans in each state."""
     return Text(f"All plans: {', '.join(f'{count:,} {state}' for state, count in counts.items())}", "dim")
 
 

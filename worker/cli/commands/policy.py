@@ -165,7 +165,7 @@ def show_history(as_json: Json = False) -> None:
 
 
 def _resolve(client: Redis, name: str, tenant: str | None = None) -> str:
-    """Return the digest for a name. Raises Failure for none and several."""
+    """Return the digest for a name: `current` or the start of a digest. Raises Failure for none and several."""
     from worker.store import policies
 
     if name == "current":

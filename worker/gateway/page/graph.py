@@ -28,17 +28,17 @@ class Drawable(Protocol):
 
     @property
     def step_id(self) -> str:
-        """Its id among the drawn items."""
+        """The id of the item, unique among the drawn items."""
         ...
 
     @property
     def depends_on(self) -> tuple[str, ...]:
-        """The ids of the items before it."""
+        """The ids of the items that this item depends on."""
         ...
 
     @property
     def state(self) -> str:
-        """Its state, which selects its colour."""
+        """The state of the item, which selects the colour of the node."""
         ...
 
 
@@ -55,7 +55,7 @@ class Node:
 
     @property
     def counts(self) -> Counter[str]:
-        """Number of its steps in each state."""
+        """The number of the node's steps in each state."""
         return Counter(step.state for step in self.steps)
 
 

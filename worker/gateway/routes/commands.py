@@ -94,7 +94,7 @@ async def command_plan(
     wait: Wait = 0,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Command a plan, or a step of it; with `wait` the answer is 200 with its result, or 409 if it was refused."""
+    """Command a plan or one of its steps. With `wait` the answer is 200 with the result, or 409 after a refusal."""
     said = _read(await request.body())
     said["plan_id"] = plan.plan_id if said.get("plan_id") is None else said["plan_id"]
     if said["plan_id"] != plan.plan_id:
@@ -116,7 +116,7 @@ async def command_plan(
 async def command(
     request: Request, caller: Commander, doors: Doors, wait: Wait = 0, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Command every plan of a repository, a tenant or all, a queue, or one plan; `wait` as with the command to a plan.
+    """Command one plan, a queue, all plans of a repository or a tenant, or all plans. `wait` works as for one plan.
 
     A key of a tenant reaches that tenant and its queues.
     """

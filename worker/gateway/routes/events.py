@@ -1,4 +1,4 @@
-"""`GET /v1/events`: what happens, as server-sent events that go on where a reader was."""
+"""`GET /v1/events`: sends events to readers as server-sent events; a reader can continue at an earlier position."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ FleetReader = Annotated[Access, Depends(having(*FLEET_RIGHTS))]
 
 @router.get("/v1/queues", response_model=Page[QueueView])
 def queues(caller: FleetReader, doors: Doors) -> Response:
-    """List the queues of step specs; a key of a tenant or of repositories sees its own."""
+    """List the queues of step specs; a key of a tenant or of repositories sees only its own queues."""
     return page(find_queues(doors, caller))
 
 
@@ -109,7 +109,7 @@ def budgets(
     tenant: Annotated[Name | None, Query()] = None,
     repo: Annotated[Name | None, Query()] = None,
 ) -> Response:
-    """List the day budgets of tenants and repositories, or those that are named; none where no day is limited."""
+    """List the day budgets of tenants and repositories: all, or the named ones. Unlimited ones are left out."""
     named = [f"tenant:{tenant}"] if tenant else []
     named += [f"repository:{repo}"] if repo else []
     return page(find_budgets(doors, caller, named))

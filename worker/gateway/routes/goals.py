@@ -91,7 +91,7 @@ SeesGoals = Annotated[Access, Depends(having(Right.PRODUCER, Right.VIEWER, Right
 
 
 class GoalLinks(Outbound):
-    """Where to look at a goal, and at its plan once there is one."""
+    """The addresses of a goal and, once there is one, of its plan."""
 
     self: str
     plan: str | None = None

@@ -1,4 +1,4 @@
-"""`/v1/plans`: plans, listed and one by one, as the commands of these names print them."""
+"""`/v1/plans`: lists of plans and single plans, in the JSON that the commands with the same names print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`POST /v1/token`: an OIDC token of a CI job for a key of its repository, which lasts an hour."""
+"""`POST /v1/token`: exchanges the OIDC token of a CI job for a key of its repository that lasts an hour."""
 
 from __future__ import annotations
 
