@@ -218,3 +218,17 @@ def test_who_may_write_to_a_folder_may_do_so_from_one_below(
     assert (done.exit_code, done.stderr) == (0, "")
     assert (tmp_path / "tree" / "backend" / "here").read_text() == "x\n"
     assert (tmp_path / "tree" / "above").read_text() == "y\n"
+
+
+def test_a_program_may_write_next_to_the_programs_of_its_own_clone(tmp_path: Path) -> None:
+    """Runners such as vitest write into the `node_modules` whose programs are on PATH."""
+    programs = tmp_path / "tree" / "node_modules" / ".bin"
+    programs.mkdir(parents=True)
+    (programs / "runner").write_text("#!/bin/sh\nmkdir node_modules/.cache\n")
+    (programs / "runner").chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}"}
+
+    job = Job(["runner"], tmp_path / "tree", 60, lambda: True, env=env)
+    done = Sandbox().run(job, writable=(tmp_path / "tree",))
+
+    assert (done.exit_code, done.stderr) == (0, "")

@@ -69,7 +69,8 @@ def rules(
 ) -> list[tuple[str, str]]:
     """Return the paths that `argv` may reach, as pairs of path and right.
 
-    `search` is the PATH of the program. The `granted` paths are added, and paths in `hidden` are left out.
+    `search` is the PATH of the program. The `granted` paths are added, and paths in `hidden` are left out. Everything
+    below a writable folder is writable, also an installation that `search` names, such as `node_modules` of the clone.
     """
     secret = [os.path.realpath(path) for path in (*map(str, hidden), *PASSWORDS)]
     wanted = [(Path(path), READ) for path in SYSTEM]
@@ -81,7 +82,10 @@ def rules(
     for place, kind in wanted:
         for path in visible_parts(os.path.realpath(place), secret):
             found[path] = WRITE if kind == WRITE else found.get(path, kind)
-    return list(found.items())
+    writable = [path for path, kind in found.items() if kind == WRITE]
+    return [
+        (path, kind) for path, kind in found.items() if kind != READ or not any(_is_in(path, one) for one in writable)
+    ]
 
 
 def visible_parts(place: str, hidden: Sequence[str]) -> Iterator[str]:
