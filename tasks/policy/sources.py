@@ -1,4 +1,4 @@
-"""Finds the steps before a failed one whose patches landed: these patches may have caused its findings."""
+"""Finds the earlier steps whose patches landed: these patches may have caused the findings of a failed step."""
 
 from __future__ import annotations
 
