@@ -1,6 +1,6 @@
-"""The reference controller: makes any agent command a member of the fleet (docs/controllers.md).
+"""The reference controller: lets any agent command do the steps of plans (docs/controllers.md).
 
-It is a client of the wire. Of the planner it imports the words (`schemas`) and one pure function, `classify`.
+It is a client of the wire. From the planner it imports only the schemas and one pure function, `classify`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One run of an agent: its input, its answer, and the reason if it failed or could not work."""
+"""Runs an agent once: gives it its input, and reads its answer, or the reason why it failed or could not work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHOWN_DENIED = 5
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """The result of an agent's run. Changed files and tests are not in it: git and the verification report those."""
+    """The result of an agent's run, without changed files and tests: git and the verification report them."""
 
     reading: Reading = field(default_factory=Reading)
     output: Any = None
@@ -61,9 +61,10 @@ def ask_agent(
     known: Sequence[tuple[str, str]] = (),
     instructions: Instructions = NONE,
 ) -> AgentReport:
-    """Run the agent for the step `spec`, which came as `raw`. Raises the errors of `run`.
+    """Run the agent for the step `spec`, and return its report. Raises the errors of `run`.
 
-    `known` are titles and texts that this host has in addition to the spec, `instructions` the repository's own.
+    `raw` is the spec as it was received. `known` are titles and texts that this host adds to it. `instructions` are the
+    repository's own.
     """
     if agent is None:
         return AgentReport(failure=wire.advice("this controller has no agent command"))
@@ -107,7 +108,7 @@ def _told(
     *,
     confined: bool,
 ) -> tuple[list[str], bytes]:
-    """Return the command of the agent, and its standard input."""
+    """Return the command of the agent, and the content of its standard input."""
     text = "" if agent.stdin == "spec" else prompt(spec, agent.prompt, known, instructions)
     given = spec.input if isinstance(spec.input, dict) else {}
     asked = given.get("schema")
@@ -130,7 +131,7 @@ def _told(
 
 
 def _output(answer: Any, *, whole: bool) -> Any:
-    """Truncate a text, unless it must be whole."""
+    """Return the answer, truncated if it is a text that need not be `whole`."""
     if whole or not isinstance(answer, str):
         return answer
     return answer.encode()[: MAX_OUTPUT_BYTES // 2].decode(errors="ignore")
@@ -165,7 +166,7 @@ def denied(reading: Reading) -> str:
 
 
 def _trouble(agent: Agent, done: JobResult, reading: Reading) -> CannotWork | None:
-    """Return the reason that kept the agent from its work, by its own report or its exit code."""
+    """Return the reason why the agent could not work, from its report or its exit code; None if it could."""
     if reading.released:
         is_of_provider = reading.released_kind == ReleaseKind.PROVIDER
         return ProviderTrouble(reading.released) if is_of_provider else CannotWork(reading.released)

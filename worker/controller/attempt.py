@@ -1,4 +1,7 @@
-"""One attempt of one step: links, agent, allowlist, verification, commit; the first failure ends it."""
+"""Runs one attempt of one step: checks links, runs the agent, checks the changed files, verifies and commits.
+
+The first failure ends the attempt.
+"""
 
 from __future__ import annotations
 
@@ -66,9 +69,10 @@ class AttemptRun:
         return self.place.tree
 
     def run(self) -> Result:
-        """Do the step. Raises Abandoned if it is no longer wanted.
+        """Do the step and return its result. Raises Abandoned if the step is no longer wanted.
 
-        A trouble before the start returns the step to the planner. A trouble later is a failed attempt.
+        If this host cannot do the step, the result returns it to the planner. Trouble after the agent's start is a
+        failed attempt.
         """
         result = Result()
         try:
@@ -161,11 +165,10 @@ class AttemptRun:
         return Judges(self.spec, self.tree, self.place.holdout, self._set_up, partial(self._verify, named=()))
 
     def _finish(self, result: Result, changes: Changes) -> AttemptFailure | None:
-        """Land a change that passed its verification and its judges.
+        """Judge a change, and land it if it passed. Return the first failure.
 
-        A change of too many files is kept here for its parts.
-
-        Mutants are tried before held-out tests are in the clone.
+        A change with too many files is stored on this host for the steps that the plan divides it into. Mutants run
+        before held-out tests are in the clone.
         """
         spec, failure = self.spec, result.verification.failure
         if many := too_many_files(spec.limits, changes):
@@ -224,7 +227,7 @@ class AttemptRun:
         return wire.path_failure(FailureCategory.HYGIENE_VIOLATION, what, found)
 
     def _judge_needs(self, result: Result, needs: Needs) -> AttemptFailure:
-        """Report the further files that the agent needs, without those that it may change already."""
+        """Return the failure of an agent that needs further files; `result` gets the ones that it may not change."""
         others = tuple(path for path in needs.files if not self._permission.allows(path))
         if not others:
             return wire.advice(f"these files may be changed, so change them: {', '.join(needs.files)}")
@@ -265,7 +268,7 @@ class AttemptRun:
         return None
 
     def _set_up(self) -> None:
-        """Put the results of the setup command into the clone, as they were made. Raises OSError.
+        """Put the results of the setup command into the clone. Raises OSError.
 
         If the step asks for it, the command runs on the manifests and lock files as the attempt has left them.
         """
@@ -274,9 +277,9 @@ class AttemptRun:
             self.tree.set_up(setup, partial(self._programs.run_setup, setup), anew=self.spec.setup)
 
     def _found(self, result: Result) -> bool:
-        """Verify a change that an earlier attempt landed before it died.
+        """Verify a change that an earlier attempt landed before it died. Return whether the change passes.
 
-        Use it if it passes, else remove it from the branch.
+        A change that does not pass is removed from the branch.
         """
         spec, tree = self.spec, self.tree
         if spec.mode is not Mode.PATCH or not (landed := tree.landed(spec.step_id)):

@@ -61,7 +61,7 @@ class AttemptLog:
         return _excerpt(BytesIO(self.transcript), most)
 
     def files(self, spec: bytes, outcome: Outcome | None) -> dict[str, bytes]:
-        """Return the other files of the attempt by name. An abandoned attempt has no outcome."""
+        """Return the other files of the attempt's record by name; `outcome` is None for an abandoned attempt."""
         tools = _excerpt(BytesIO(b"\n".join(self._tools)), MAX_FILE_BYTES)
         said = outcome.model_dump(mode="json", exclude_none=True) if outcome else None
         found = {
@@ -82,7 +82,7 @@ class AttemptLog:
 
 
 def digest(data: bytes) -> str:
-    """Return the digest of a file as outcomes have it."""
+    """Return the digest of a file in the form of outcomes: `sha256:` and hex digits."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 

@@ -52,7 +52,7 @@ class AttemptPrograms:
 
     @cached_property
     def found_outside(self) -> frozenset[str]:
-        """The programs of the verification that this host has outside of the clone; read before the agent works."""
+        """The programs of the verification that are outside of the clone; read before the agent works."""
         search = programs.outside(self.place.tree.root, self.search)
         return frozenset(
             tool.argv[0] for tool in self.spec.verify_tools if not programs.missing_programs([tool], search)
@@ -85,7 +85,7 @@ class AttemptPrograms:
         return self._run_as_agent(argv, timeout_s, stdin, given, self.log.add_agent, hear)
 
     def _count_calls(self, counter: str) -> Callable[[bytes], object]:
-        """Return the counter of the agent's tool calls, by its output, for the heartbeats of its attempt."""
+        """Return a function for the agent's output that counts tool calls; heartbeats report the number."""
         counting, self.lease.tool_calls = CallCounter(counter), 0
 
         def hear(printed: bytes) -> None:
@@ -125,6 +125,6 @@ class AttemptPrograms:
         return tool.run(job, writable=(*tree.writable, *filter(None, (how.folder,))))
 
     def _without_login(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables without those for the agent only: a setup and tests run code of the repository."""
+        """Return the variables without the agent's login, because a setup and tests run code of the repository."""
         login = self.place.login
         return {name: value for name, value in env.items() if name not in login}

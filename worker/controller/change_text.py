@@ -27,7 +27,7 @@ _OWNER = re.compile(r"@[A-Za-z0-9][\w.-]*(?:/[\w.-]+)*")
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """A file of a change: lines that are new or gone (None if it is binary), and its risk with the reason."""
+    """A file of a change, with its added and removed lines (None for a binary file) and its risk."""
 
     path: str
     added: int | None
@@ -58,16 +58,16 @@ def describe_files(files: Sequence[ChangedFile]) -> str:
 
 
 def labels_of(files: Sequence[ChangedFile], more: Sequence[str]) -> list[str]:
-    """Return the labels of a change: whose it is, its highest risk, and `more`."""
+    """Return the labels of a change: the planner's own, the highest risk of its files, and `more`."""
     order = list(RISK)
     highest = max((each.risk for each in files), key=order.index, default=RiskLevel.LOW)
     return [LABEL, f"risk:{highest.lower()}", *more]
 
 
 def title_by_convention(git: Git, target: str, title: str, files: Sequence[ChangedFile]) -> str:
-    """Write a title as most of the last commits of the target are: with a type in front, or as it is.
+    """Return a title in the form that most of the target's last commits have, such as with `fix: ` in front.
 
-    A target without readable commits leaves the title as it is.
+    If the target has no readable commits, the title stays unchanged.
     """
     try:
         subjects = git.line("log", "--no-merges", f"--max-count={SUBJECTS}", "--format=%s", target).splitlines()
@@ -87,7 +87,7 @@ def title_by_convention(git: Git, target: str, title: str, files: Sequence[Chang
 
 
 def owners_of(git: Git, target: str, files: Sequence[ChangedFile]) -> list[str]:
-    """Return who owns the files by the CODEOWNERS of the target: users, and teams with a slash, without `@`."""
+    """Return the owners of the files by CODEOWNERS on the target branch: users, and teams with a slash, without `@`."""
     text = next((text for path in OWNERS if (text := _read(git, target, path)) is not None), "")
     rules = [line.split("#")[0].split() for line in text.splitlines() if not line.startswith("[")]
     found: list[str] = []
@@ -98,7 +98,7 @@ def owners_of(git: Git, target: str, files: Sequence[ChangedFile]) -> list[str]:
 
 
 def _owns(pattern: str, path: str) -> bool:
-    """Whether a pattern of CODEOWNERS, which is one of gitignore, has `path`."""
+    """Return whether a pattern of CODEOWNERS matches `path`; patterns are like those of gitignore."""
     is_anchored = "/" in pattern.rstrip("/")
     pattern = pattern.strip("/") + ("/**" if pattern.endswith("/") else "")
     if not pattern:
@@ -109,7 +109,7 @@ def _owns(pattern: str, path: str) -> bool:
 
 
 def _matches(wanted: Sequence[str], parts: Sequence[str]) -> bool:
-    """Whether the parts of a pattern are the first ones of a path; a pattern that ends in `/*` has no subfolders."""
+    """Return whether a pattern matches a path or a folder above it; a last part `*` matches no file in a subfolder."""
     if not wanted:
         return True
     if wanted[0] == "**":
@@ -136,7 +136,7 @@ def _type_of(title: str, files: Sequence[ChangedFile]) -> str:
 
 
 def _lowered(title: str) -> str:
-    """Begin with a small letter, unless the first word is a name such as HTTP."""
+    """Return a title with a small first letter, unless its first word is a name such as HTTP."""
     return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 

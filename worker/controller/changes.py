@@ -38,7 +38,7 @@ PlacedFile = tuple[bytes, bytes]  # git's mode, and the content
 
 
 class FileChange(NamedTuple):
-    """A file at another commit and in the clone; None if it does not exist there."""
+    """A file at another commit (`there`) and in the clone (`here`); None on the side where it does not exist."""
 
     path: bytes
     there: PlacedFile | None
@@ -70,9 +70,9 @@ class Changes:
 def name_changes(
     base: str, touched: Mapping[bytes, Marks | None], known: Mapping[bytes, TreeEntry], root: Path
 ) -> Changes:
-    """Return the names of the `touched` files.
+    """Return the paths of a change: the `touched` files with the new, the deleted and the unusual ones among them.
 
-    Files without marks are deleted, and files that are not in `known` of `base` are new.
+    Files without marks are deleted; files that `known`, the files of `base`, does not contain are new.
     """
     links = (path for path, marks in touched.items() if marks and marks.is_link)
     return Changes(
@@ -98,7 +98,7 @@ def touched(git: Git, base: str, commit: str) -> tuple[str, ...]:
 
 
 def created(git: Git, base: str, commit: str, known: str) -> tuple[str, ...]:
-    """Return the files that `commit` has, and neither `base` nor the commit `known`."""
+    """Return the files of `commit` that neither the commit `base` nor the commit `known` has."""
     diff = ("diff-tree", "-r", "--no-renames", "--name-only", "-z", "--diff-filter=A")
     new = git(*diff, base, commit).split(b"\0")[:-1]
     since = frozenset(git(*diff, known, commit).split(b"\0")[:-1]) if new else ()
@@ -161,7 +161,7 @@ def _is_file(mode: bytes) -> bool:
 
 
 def blobs(git: Git, names: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Return the contents of blobs by their names, of those that exist."""
+    """Return the contents of git's blobs by id; ids that do not exist are left out."""
     answer, place, found = git("cat-file", "--batch", stdin=b"".join(name + b"\n" for name in names)), 0, {}
     while place < len(answer):
         end = answer.index(b"\n", place)
@@ -274,7 +274,7 @@ class IgnoreRules:
 
 
 def caches(paths: Iterable[bytes]) -> frozenset[bytes]:
-    """Return the paths that are caches of earlier runs; if a cache folder contains a path, that folder."""
+    """Return the paths that are caches of earlier runs; for a path inside of a cache folder, the folder."""
     found: set[bytes] = set()
     for path in paths:
         parts = path.split(b"/")
@@ -287,7 +287,7 @@ def caches(paths: Iterable[bytes]) -> frozenset[bytes]:
 
 
 def up_to_git_dir(path: bytes) -> bytes:
-    """Return the git directory of a repository in the clone, in place of each of its files; the case is ignored."""
+    """Return the path; if it is inside of a git directory, this directory. `.GIT` counts as `.git`, too."""
     parts = path.split(b"/")
     inner = next((at for at, part in enumerate(parts) if part.lower() == snapshot.GIT_DIR), len(parts))
     return b"/".join(parts[: inner + 1])

@@ -51,7 +51,7 @@ def _of_goal(lead: str, goal: str) -> str:
 
 
 def _cut(text: str) -> str:
-    """Truncate a line after a whole word, if one ends in its second half."""
+    """Return a line that is short enough; it ends after a whole word unless this would halve it."""
     if len(text) <= MAX_SUBJECT:
         return text
     whole = text[: MAX_SUBJECT + 1].rpartition(" ")[0]

@@ -20,16 +20,16 @@ from worker.settings.settings import Settings
 
 
 def unique_name() -> str:
-    """Return a name for this controller from host, process and a random part: no two may share a consumer."""
+    """Return a name from host, process and a random part, because no two controllers may be the same consumer."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig:
-    """A controller of `queues` in the first `partitions` partitions.
+    """The configuration of a controller that reads `queues` in the first `partitions` partitions.
 
-    It works on the git repository `workdir`, or on those of the file `repositories`, in separate clones. Without an
-    `agent` it does only test steps.
+    It works in separate clones of the git repository `workdir`, or of the repositories in the file `repositories`.
+    Without an `agent` it does only test steps.
     """
 
     redis_url: str = ""
@@ -62,6 +62,6 @@ class ControllerConfig:
 
     @property
     def all_queues(self) -> tuple[str, ...]:
-        """The queues that it reads, with that of deliveries if its file permits one."""
+        """The queues that the controller reads; with the queue of deliveries if its file permits any."""
         delivers = self.repositories is not None and self.repositories.delivers
         return tuple(dict.fromkeys((*self.queues, *([DELIVERIES] if delivers else ()))))

@@ -1,8 +1,8 @@
 """Delivers a plan: the verified commits become a branch of the remote and, if asked, a pull request.
 
-No agent runs here. The commits of the plan's ref must be exactly those of the accepted attempts. Their files must be
-allowed by the goal, and their base must be on a branch of the remote. Each part is looked up before it is made, so the
-next attempt can finish a delivery that was interrupted.
+No agent runs here. The plan's ref must have exactly the commits of the accepted attempts. The goal must allow their
+files, and their base must be on a branch of the remote. The delivery looks for each part before it makes it, so the
+next attempt can finish an interrupted delivery.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class Delivery:
                 self.repository.drop(accepted_ref(self.spec.plan_id))
 
     def _await_review(self, branch: str, target: str, lines: int) -> None:
-        """Raise ReviewIsFull if people have as many changes to review as the operator's file permits.
+        """Raise ReviewIsFull if the open changes reach the limits for reviews in the operator's file.
 
-        A change that alone has more lines than the limit is delivered once no other one waits.
+        A change that alone exceeds the limit of lines is delivered as soon as no other change is open.
         """
         may = self.settings.delivery
         if not (may.max_open_changes or may.max_review_lines):
@@ -110,9 +110,9 @@ class Delivery:
             raise ReviewIsFull(f"{count:,} lines would wait for review, and {may.max_review_lines:,} may")
 
     def _moved(self, branch: str, target: str, asked: DeliveryInput) -> str | None:
-        """Return the target's commit if that moved after the landing, while the delivery waited; else None.
+        """Return the target's new commit if the target moved after the landing, while the delivery waited; else None.
 
-        A branch that is there already is open for review, and stays as it landed.
+        Returns None, too, if the branch of the delivery exists: it is open for review.
         """
         if not (asked.waited and asked.landed) or self.repository.read(f"{HEADS}{branch}"):
             return None
@@ -120,7 +120,7 @@ class Delivery:
         return tip if tip != asked.landed.target_sha else None
 
     def _add(self, branch: str, tip: str, begin: str) -> None:
-        """Add the commits to the branch of another plan. Its tip must be their base, so that no commit is lost."""
+        """Push the commits to the branch of another plan. Raises Refused if the branch is not at their base."""
         there = self.repository.read(f"{HEADS}{branch}")
         if there not in (begin, tip):
             found = f"at {there[:SHOWN]}" if there else "gone"
@@ -177,7 +177,7 @@ class Delivery:
 
 
 def attempted(spec: Spec, run: Callable[[], Result]) -> Result:
-    """Return the result of `run`, with its errors as failure or release.
+    """Return the result of `run`; an error becomes a failed result or a returned step.
 
     Raises Abandoned if the work is no longer wanted.
     """
@@ -197,14 +197,15 @@ def attempted(spec: Spec, run: Callable[[], Result]) -> Result:
 
 
 def branch_of(settings: RepositorySettings, spec: Spec, asked: DeliveryInput) -> str:
-    """Return the branch for the delivery of the plan's changes: its own, or that of the plan `onto`."""
+    """Return the branch that a delivery writes: the plan's own, or that of the plan `asked.onto`."""
     return settings.delivery.branch.replace(PLAN, asked.onto or spec.plan_id)
 
 
 def target_of(repository: SharedRepository, begin: str, branch: str, named: str | None) -> str:
-    """Return the remote's branch that the plan's changes are for. Raises Refused if none contains their base.
+    """Return the remote's branch that the plan's changes are for. Raises Refused if that branch is not certain.
 
-    A commit of a fork can be fetched by its id, but is on no branch here.
+    The base of the changes must be on the branch. A commit of a fork can be fetched by its id, but is on no branch
+    here.
     """
     likely = named or repository.base_branch
     found = [name for name in repository.branches_with(begin, likely) if name != branch]
@@ -215,11 +216,11 @@ def target_of(repository: SharedRepository, begin: str, branch: str, named: str 
 
 
 def check(git: Git, plan_id: str, tip: str, base: str | None, asked: DeliveryInput, *, partly: bool = False) -> str:
-    """Return the base of the commits that end at `tip`, if they are those of the accepted attempts.
+    """Return the base of the commits that end at `tip`. Raises Refused if one is not of an accepted attempt.
 
-    Unless `partly`, all accepted attempts must be there. They may be in any order, each once and with the verified
-    change. Each commit may have only files that the goal and the risk level of its step allow. Raises Refused with the
-    wrong commit or the missing attempt.
+    The commits may be in any order, each once and with the verified change. Each may contain only files that the goal
+    and the risk level of its step allow. Unless `partly`, the commits of all accepted attempts must be there. The error
+    names the wrong commit or the missing attempt.
     """
     open_ones = {(each.step_id, each.diff_hash): each for each in asked.accepted if each.diff_hash}
     begin = tip
@@ -240,7 +241,7 @@ def check(git: Git, plan_id: str, tip: str, base: str | None, asked: DeliveryInp
 
 
 def _wrong_files(git: Git, found: PlanCommit, accepted: Accepted, asked: DeliveryInput, base: str) -> str | None:
-    """Return the files of a commit that its plan does not allow, without regard to its controller's report.
+    """Return the fault of a commit's files under the goal's permission, by git alone; None if there is none.
 
     A file is new if the commit `base`, where the plan begins, does not have it.
     """

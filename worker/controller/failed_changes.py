@@ -1,4 +1,4 @@
-"""Changes that failed their verification on this host, by digest: the entries of a spec's `context.failed_diffs`.
+"""Stores changes that failed their verification on this host, by digest: a spec names them in `context.failed_diffs`.
 
 A digest alone is of no use to an agent. If this host made one of the named changes, its agent is shown the diff. The
 verification runs in any case: it alone decides whether a change is right.
@@ -54,7 +54,7 @@ class FailedChanges:
             log.warning("failed_change_not_kept", extra={"error": str(error)})
 
     def shown(self, digests: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """Return titles and texts of the newest of the named changes that are stored here."""
+        """Return the title and the text of the newest changes with these digests, as far as they are stored here."""
         return tuple((TITLE, text) for text in [*self._texts(digests)][-MOST_SHOWN:])
 
     def _texts(self, digests: Sequence[str]) -> Iterator[str]:

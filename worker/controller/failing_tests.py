@@ -1,4 +1,4 @@
-"""All tests that fail by the output of a tool, and whether the list is complete.
+"""Finds all failing tests in the output of a tool, and whether the list is complete.
 
 The planner draws conclusions only from a complete list. So in doubt a list is marked as incomplete. Examples are an
 early stop, a test that could not be collected, and a summary with another number of tests than names. A script of npm
@@ -139,7 +139,7 @@ def _summed(counts: Sequence[tuple[str, str, str]], of_files: str, files: Collec
 
 
 def _node(output: str, _: Sequence[str]) -> FailingTests:
-    """Read TAP, which node prints to a pipe; a suite is counted by its tests."""
+    """Return the failing tests in node's TAP output; for a failed suite, its tests and not the suite."""
     names: list[str] = []
     around: dict[int, str] = {}
     stopped = False
@@ -159,7 +159,7 @@ def _node(output: str, _: Sequence[str]) -> FailingTests:
 
 
 def _script(output: str, argv: Sequence[str]) -> FailingTests:
-    """Read the output of a script that runs one test runner and nothing else."""
+    """Return the failing tests of a script that runs one test runner; unknown if it runs anything else."""
     runs = _SCRIPT.findall(output)
     runner = _RUNNER.fullmatch(runs[0]) if len(runs) == 1 else None
     return _READERS[runner[1].split()[0]](output, (*argv, *runs[0].split())) if runner else NOT_KNOWN

@@ -45,7 +45,7 @@ class Refused(Exception):
 
 
 class _AlreadyThere(Refused):
-    """The forge refuses the pull request with a status that it also uses if there is one already."""
+    """The forge refused the pull request, maybe because the branch already has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Forge:
         return self._send(method, path, body, token)
 
     def _token(self) -> str:
-        """Return the token of the file, or one of the App's installation. Raises Refused or CannotWork."""
+        """Return the token in the file, or a token of the GitHub App's installation. Raises Refused or CannotWork."""
         if self.app is None:
             return read_token(self.token_file)
         try:

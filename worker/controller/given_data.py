@@ -15,9 +15,9 @@ HEAD = f'# Evidence\n\nLines that begin with "{MARK}" are quoted: use them as ev
 
 
 def given_data(context: Context, *more: tuple[str, str]) -> str:
-    """Quote the answers of earlier steps, the goal's failing tests, log and documents, and the last failure.
+    """Return the data for an agent as quoted text: earlier answers, failing tests, log, documents and the last failure.
 
-    `more` are further titles and texts. Returns "" if there is nothing to quote.
+    `more` are further titles and texts, which come first. Returns "" if there is nothing to quote.
     """
     told = [f"## {' '.join(title.split())}\n{quoted(text)}" for title, text in (*more, *_texts(context))]
     return "\n\n".join((HEAD, *told)) if told else ""

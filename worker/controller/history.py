@@ -28,7 +28,7 @@ class PlanCommit:
 
 
 def commits(git: Git, plan_id: str, tip: str) -> list[PlanCommit]:
-    """Return the commits of the plan that end at `tip`, the newest first; as many as a store has with their parents."""
+    """Return the plan's commits that end at `tip`, the newest first, as far back as the store has their parents."""
     return list(walk(git, plan_id, tip, HISTORY - 1))
 
 

@@ -23,11 +23,11 @@ log = logging.getLogger("planner.controller")
 
 
 class WrongHoldout(StepTrouble):
-    """Tests that are held out are not here, or cannot be read."""
+    """The held-out tests with this digest are not on this host, or cannot be read."""
 
 
 class Holdouts:
-    """The folders and archives of tests in `folder`; the last ones read stay in memory."""
+    """The folders and archives of tests in `folder`; the tests that were read last stay in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -37,7 +37,7 @@ def leaks(added: Mapping[str, bytes], secrets: Collection[str]) -> Iterator[tupl
 
 
 def _is_one(value: str) -> bool:
-    """Return whether the value of a variable is a secret, and not a word, a number or a path."""
+    """Return whether the value of a variable is probably a secret: not a short word, a number or an existing path."""
     if len(value) < SHORTEST or value.isdigit() or (value.startswith("/") and Path(value).exists()):
         return False
     return any(each.isdigit() for each in value) or len(value) >= SHORTEST_WORD

@@ -39,9 +39,10 @@ class Trust(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """The texts of the files, each under its path; `digest` is of that text, `digests` are of whole files.
+    """The instructions for an agent: `text` has the content of the `files`, each below its path.
 
-    `left_out` is a sentence with the reason if the agent receives no file although there are some.
+    `digest` is the digest of the text, and `digests` are those of whole files. If the agent receives no file although
+    there are some, `left_out` is a sentence with the reason.
     """
 
     trust: Trust = Trust.OFF
@@ -112,7 +113,7 @@ def _base(repository: Repository, spec: Spec, tip: str) -> str:
 
 
 def _texts(repository: Repository, base: str, wanted: Iterable[str]) -> dict[str, str]:
-    """Return those `wanted` files that a commit has, without large ones."""
+    """Return the texts of the `wanted` files in a commit by path; missing and large files are left out."""
     found: dict[str, str] = {}
     how = ("--literal-pathspecs", "ls-tree", "-z", "--long", "--full-tree")
     for line in repository.git(*how, base, "--", *wanted).split(b"\0"):

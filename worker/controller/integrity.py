@@ -36,7 +36,7 @@ def look_at(tree: Worktree, change: Changes, failing: Sequence[str]) -> Integrit
 
 
 def joined(known: Integrity | None, findings: Sequence[Finding]) -> Integrity | None:
-    """Return the known findings with new ones; None if there are neither."""
+    """Return the `known` findings together with new ones; None if there are none."""
     new = report_of(findings)
     if known is None or new is None:
         return known or new

@@ -24,14 +24,14 @@ Verify = Callable[[Files, Sequence[Tool]], VerificationResult]
 
 
 class Layout(NamedTuple):
-    """Files to add to those of the change, and the tools that run then."""
+    """Files that are put into the clone with held-out tests, and the tools that then run."""
 
     files: Files
     tools: Sequence[Tool]
 
 
 class _HeldOut(NamedTuple):
-    """One file of held-out tests: the words of each test that has to run, and of those that the file itself skips."""
+    """One file of held-out tests: the names, in words, of the tests that must run and of those that the file skips."""
 
     path: str
     tests: tuple[tuple[str, ...], ...]
@@ -39,13 +39,13 @@ class _HeldOut(NamedTuple):
 
 
 def reach(tools: Sequence[Tool], files: Files) -> Sequence[Tool]:
-    """Return `tools`, and for each tool that runs only some tests a further one that runs the tests in `files`."""
+    """Return `tools`; for each tool that would leave out tests in `files`, also a tool that runs these tests."""
     paths = [os.fsdecode(path) for path in files if is_named_as_test(os.fsdecode(path))]
     return [*tools, *(more for tool in tools if (more := _aimed_at(tool, paths)))]
 
 
 def _aimed_at(tool: Tool, paths: Sequence[str]) -> Tool | None:
-    """Return a tool of tests for the files that it leaves out; None if it runs all of them, or cannot select files."""
+    """Return a tool for the test files that `tool` does not run; None if there are none or it cannot select."""
     found = CATALOGUE.find(tool.argv)
     if found is None or found[0].category is not ToolCategory.TEST or not found[1].positionals:
         return None
@@ -64,11 +64,11 @@ def judge_by_holdout(
     verify: Verify,
     left_out_at_base: Callable[[], Collection[str]] = frozenset,
 ) -> AttemptFailure | None:
-    """Verify with `files` in place, by the first layout that can judge them; the last layout adds no other files.
+    """Verify a change with the held-out tests `files` in place. Return a failure if they fail or did not all run.
 
-    The failure states that they fail or did not run, and reveals nothing else. A layout with further files does not
-    judge if more than the held-out tests fail, or if the failing tests are not all known. A test that is also left out
-    at the unchanged base is ignored. Raises NotVerifiable.
+    The layouts are tried in order until one can judge; the last adds no other files. A layout with further files cannot
+    judge if other tests fail, too, or if the list of failing tests is incomplete. The failure reveals nothing about the
+    tests. A test that is also left out at the unchanged base is ignored. Raises NotVerifiable.
     """
     held = [_read(os.fsdecode(path), file) for path, file in files.items()]
     *_, last = layouts
@@ -109,7 +109,7 @@ def _is_run(each: _HeldOut) -> bool:
 
 
 def _is_held_out(name: str, held: Iterable[_HeldOut]) -> bool:
-    """Return whether a test may be a held-out one."""
+    """Return whether a test with this name may be a held-out test."""
     file = file_of(name)
     return any(each.path == file if file else _is_among(name, each.tests) for each in held)
 
