@@ -1,4 +1,4 @@
-"""Judges a verified change a second time: by the tests of the base, and by the held-out tests of the controller.
+"""Judges a verified change a second time: with the tests of the base, and with the controller's held-out tests.
 
 Each judgement runs in a separate clone that no agent gets. Held-out tests are reported only by their digest.
 """
@@ -49,7 +49,10 @@ class Judges:
     verify: Callable[[Sequence[Tool]], VerificationResult]
 
     def prepare(self) -> None:
-        """Find the tests before any program runs, after each reset. Raises CannotWork or GitError if one is missing."""
+        """Read the tests that judge; call this after each reset, before any program runs.
+
+        Raises CannotWork or GitError if a test is missing.
+        """
         by = self.spec.judged_by
         if by and self.spec.context.base_sha:
             self.tree.remember(self.spec.context.base_sha)
@@ -66,14 +69,13 @@ class Judges:
 
     @property
     def hold_out(self) -> bool:
-        """Whether held-out tests judge."""
+        """Whether held-out tests judge the step."""
         return bool(self.spec.judged_by and self.spec.judged_by.holdout)
 
     def judge(self, result: Result) -> AttemptFailure | None:
-        """Judge a change that was verified, also if the verification failed; call `prepare` before.
+        """Judge a change, even if its verification failed. Return the failure of held-out tests; call `prepare` before.
 
-        The result of the base's tests is in the integrity of `result`. The returned failure is that of held-out tests.
-        Raises NotVerifiable if these could not run.
+        The result of the base's tests is stored in `result`. Raises NotVerifiable if the held-out tests could not run.
         """
         by, own, tools = self.spec.judged_by, result.verification, self.spec.verify_tools
         if not by or (own.failure and not own.failing.complete):
@@ -105,7 +107,7 @@ class Judges:
         return failure
 
     def _left_out_at_base(self) -> frozenset[str]:
-        """Return the tests that are left out at the base with held-out tests in place; each tool runs on its own."""
+        """Return the tests that are skipped or deselected at the base, with held-out tests in place."""
         if not self.spec.context.base_sha:
             return frozenset()
         base = {file.path: file.there for file in self.tree.differing(lambda _: True).values()}
@@ -136,11 +138,10 @@ def judge_by_base(
     own: VerificationResult,
     verify: Verify,
 ) -> tuple[BaseJudgement, Integrity | None]:
-    """Verify with `files` as they are at the base, and return the divergence, if there is one.
+    """Verify with `files` in their versions of the base. Return the judgement, and the places of a divergence.
 
-    `there` are all files of that layout. Verifications are not aimed at files that are missing in it. Those without any
-    other file are left out. There is no divergence if a tool could not run, or if the base has no tests that it could
-    run.
+    `there` are all files of that state. A verification does not get words for files that are missing in it, and does
+    not run if no others are left. There is no divergence if a tool could not run, or if the base has no tests for it.
     """
     if not files:
         return BaseJudgement.SAME, None
@@ -163,7 +164,7 @@ def judge_by_base(
 
 
 def _without(tool: Tool, gone: Collection[str], there: Collection[str]) -> Tool | None:
-    """Return a verification without its words for missing files and folders; None if no such word is left."""
+    """Return a verification without its words for missing files and folders; None if all such words are missing."""
     if _is_gone(".", tool.cwd, gone, there):
         return None
     left = [word for word in tool.argv if not _is_gone(tool.cwd, word, gone, there)]
@@ -184,12 +185,12 @@ def _place(folder: str, word: str) -> str:
 
 
 def _is_in(place: str, paths: Collection[str]) -> bool:
-    """Return whether a file, or a folder other than the root, is among `paths`."""
+    """Return whether `place` is one of `paths`, or a folder with one of them; False for the root."""
     return place in paths or (place not in {"", "."} and any(path.startswith(f"{place}/") for path in paths))
 
 
 def _ran_nothing(found: VerificationResult, *, has_tests: bool) -> bool:
-    """Return whether the failed tool runs tests and found none; tests that cannot be built do not count as none."""
+    """Return whether the failed tool is one for tests and found none; tests that it cannot build count as found."""
     if not found.receipts:
         return False
     receipt = found.receipts[-1]
@@ -202,7 +203,7 @@ def _ran_nothing(found: VerificationResult, *, has_tests: bool) -> bool:
 
 
 def with_places(said: Integrity | None, more: Integrity) -> Integrity:
-    """Return the integrity with the places of divergence first."""
+    """Return both reports as one, with the places of `more` first."""
     if said is None:
         return more
     counts, places = {**more.counts, **said.counts}, (*more.places, *said.places)
@@ -221,7 +222,7 @@ def _divergence(files: Mapping[str, FileChange], found: VerificationResult, own:
 
 
 def _differences(path: str, file: FileChange) -> Iterator[IntegrityPlace]:
-    """Yield the first lines that one version of a file has more often than the other: a comparison in linear time."""
+    """Yield the first lines that one version of a file has more often than the other; takes linear time."""
     was, now = (_lines(each) for each in (file.there, file.here))
     removed, added = list(islice(more_often(was, now), MOST_LINES)), list(islice(more_often(now, was), MOST_LINES))
     for old, new in zip_longest(removed, added):

@@ -53,9 +53,9 @@ class KeptChanges:
             log.warning("change_not_kept", extra={"error": str(error)})
 
     def piece(self, plan_id: str, step_id: str, paths: Collection[str], now: Entries) -> Files | None:
-        """Return the files of a stored change that `paths` name, if all are as they were before it.
+        """Return the files of a stored change that `paths` name; `now` has their current entries.
 
-        Returns None if no such change is stored, if it lacks one of the files, or if one has changed since.
+        Returns None if no such change is stored, if it lacks one of the files, or if a file has changed since.
         """
         try:
             rows = codec.loads(read_below(self.folder, f"{plan_id}.{step_id}", 3 * MAX_BYTES))

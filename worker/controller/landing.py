@@ -92,7 +92,7 @@ class Landing:
         return found
 
     def _accepted(self, asked: DeliveryInput) -> tuple[str, str, str]:
-        """Return the commit of the plan's ref, the last accepted commit, and the base of the first. Raises Refused."""
+        """Return the commit of the plan's ref, the last accepted commit, and the base of them all. Raises Refused."""
         spec, repository = self.spec, self.repository
         base = repository.find(spec.context.base_sha) if spec.context.base_sha else None
         tip = repository.look_up(spec.plan_id) or ""
@@ -109,7 +109,7 @@ class Landing:
             return tip, kept, check(repository.git, spec.plan_id, kept, base, asked)
 
     def _begin_of(self, branch: str, again: str, commits: list[history.PlanCommit]) -> str:
-        """Return the commit under the `commits` of a delivered branch. Raises Refused if another user has moved it."""
+        """Return the parent of the first commit. Raises Refused unless the delivered branch is still at `again`."""
         there = self.repository.read(f"{HEADS}{branch}")
         if there != again:
             found = f"at {there[:SHOWN]}" if there else "gone"
@@ -129,9 +129,9 @@ class Landing:
             raise RemoteTrouble(f"another process moved {shared_ref(spec.plan_id)}")
 
     def _sides(self, made: Replay, begin: str, tip: str) -> list[dict[str, str]]:
-        """Return the diffs of both sides for files in conflict.
+        """Return for each file in conflict the plan's diff and the target's diff.
 
-        Without a conflict, the target's diffs of its changed files.
+        Without a conflict, return the target's diffs of the files that it changed.
         """
         git = self.repository.git
         if made.conflicts:
@@ -144,7 +144,7 @@ class Landing:
 
 
 def _cut(sides: Iterable[tuple[bytes, str, str]]) -> list[dict[str, str]]:
-    """Truncate the diffs of both sides to the limits."""
+    """Return the diffs of both sides, truncated to the limits for one diff and for all."""
     found, room = [], ALL_SIDES
     for path, ours, theirs in sides:
         each = min(MAX_SIDE, room // 2)
@@ -157,7 +157,10 @@ def _cut(sides: Iterable[tuple[bytes, str, str]]) -> list[dict[str, str]]:
 
 
 def _commits(repository: SharedRepository, spec: Spec, tip: str, asked: DeliveryInput) -> list[history.PlanCommit]:
-    """Return the accepted commits, the oldest first; with those before them if a branch lands again."""
+    """Return the accepted commits, the oldest first.
+
+    If a delivered branch lands again, return its earlier commits, too.
+    """
     if asked.again:
         found = history.walk_of_any(repository.git, tip)[::-1]  # those before the delivered plan's are the target's
         first = (at for at, each in enumerate(found) if asked.onto and history.is_of(each, asked.onto))
@@ -169,7 +172,7 @@ def _commits(repository: SharedRepository, spec: Spec, tip: str, asked: Delivery
 def _without_those_of(
     git: Git, target: str, begin: str, commits: list[history.PlanCommit]
 ) -> tuple[str, list[history.PlanCommit]]:
-    """Return where the commits begin that `target` lacks, and these: it has other plans' commits, too."""
+    """Return the commits that `target` lacks, and their base; `target` may already have the first ones."""
     shared = git.line("merge-base", target, commits[-1].commit, ok=(0, 1))
     for number, each in enumerate(commits, 1):
         if each.commit == shared:

@@ -31,14 +31,14 @@ class Action(StrEnum):
 
 
 class Paused(Exception):
-    """The attempt's plan is paused and no controller has the attempt; it can be claimed again later."""
+    """The attempt cannot be claimed now, because its plan is paused; it can be claimed later."""
 
 
 LOST = frozenset({Action.CANCEL, Action.TAKEN, Action.STALE})
 
 
 class LeaseClient:
-    """Our claim on the attempt of `spec`."""
+    """A controller's claim on the attempt of `spec`."""
 
     def __init__(self, steps: Steps, spec: Spec, every_s: float, stop: Event, info: bytes = b"{}") -> None:
         self._steps, self._spec, self._every_s, self._stop = steps, spec, every_s, stop
@@ -53,7 +53,7 @@ class LeaseClient:
 
     @property
     def has_too_many_calls(self) -> bool:
-        """Return whether the planner cancelled an attempt with reported tool calls."""
+        """Return whether the planner cancelled the attempt after it received the number of tool calls."""
         return self._lost is Action.CANCEL and self.tool_calls is not None
 
     def claim(self) -> None:
@@ -70,7 +70,7 @@ class LeaseClient:
 
     @contextmanager
     def renewal(self) -> Iterator[None]:
-        """Renew from a thread while the block runs."""
+        """Send heartbeats from a thread while the block runs."""
         done = Event()
         thread = Thread(target=self._renew, args=(done,), name="heartbeat", daemon=True)
         thread.start()
@@ -88,7 +88,7 @@ class LeaseClient:
                 log.warning("heartbeat_failed", extra={**self._spec.ids, "error": str(error)})
 
     def _beat(self) -> Action | None:
-        """Send one heartbeat and return the answer; None if it could not be sent.
+        """Send one heartbeat and return the planner's answer; None if this planner takes no heartbeats.
 
         The attempt then has until its deadline.
         """

@@ -36,7 +36,7 @@ def logs_path(state: Path, named: str | None) -> Path:
 
 
 class KeptAttempt(NamedTuple):
-    """One attempt's folder: its time of writing, and its size in bytes."""
+    """The folder of one attempt, with its time of writing and its size in bytes."""
 
     written: float
     size: int
@@ -70,9 +70,9 @@ class LogsFolder:
         return self.path / plan_id / step_id / str(attempt)
 
     def keep(self, place: Path, files: Mapping[str, bytes]) -> bool:
-        """Write an attempt's files to its `place`, and remove old attempts.
+        """Write an attempt's files to its `place`, and from time to time remove old attempts.
 
-        Returns False, and warns once, if it cannot.
+        Returns False if the files cannot be written; this is logged once.
         """
         try:
             self._write(place, files)

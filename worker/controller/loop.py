@@ -91,7 +91,7 @@ def open_steps(config: ControllerConfig, stop: Event) -> Steps:
 
 
 class Controller:
-    """One controller at work in its places."""
+    """A controller at work in its `places`: one clone for each repository."""
 
     def __init__(self, config: ControllerConfig, steps: Steps, places: Places, stop: Event) -> None:
         self._config, self._steps, self._places, self._stop = config, steps, places, stop
@@ -122,7 +122,10 @@ class Controller:
             return None
 
     def _handle(self, entry: StepEntry) -> bool:
-        """Work on `entry` and acknowledge it. Returns whether it contained a step."""
+        """Work on `entry` and acknowledge it. Return whether it contained a step.
+
+        A step of a paused plan is set aside until it can be claimed.
+        """
         spec = read(entry)
         try:
             if spec:
@@ -190,9 +193,9 @@ class Controller:
         self._count(spec.context.repo or "", result.trouble)
 
     def _send_transcript(self, spec: Spec, done: AttemptLog, place: Transcript) -> Transcript:
-        """Send the agent's output, truncated and without secrets, if that is enabled.
+        """Send the agent's output, shortened and without secrets, if that is enabled.
 
-        Returns the outcome's entry for it.
+        Returns `place`; with the digest of the output if it was sent.
         """
         sent = done.excerpt(MAX_SENT_BYTES) if self._config.sends_transcripts else b""
         if not sent or not self._attach(spec, sent, "transcript"):
@@ -200,9 +203,9 @@ class Controller:
         return place.model_copy(update={"sent": digest(sent)})
 
     def _attach(self, spec: Spec, content: bytes, kind: Kind = "diff") -> bool:
-        """Send a landed diff or an agent's output for people.
+        """Send a landed diff or an agent's output to the planner, for people. Return whether it was sent.
 
-        Returns False on an error, which does not fail the attempt.
+        An error does not fail the attempt.
         """
         if not 0 < len(content) <= MAX_ATTACHMENT_BYTES:
             return False
@@ -214,7 +217,7 @@ class Controller:
         return True
 
     def _publish(self, spec: Spec, data: bytes) -> None:
-        """Send an outcome until it is accepted. An outcome that is refused as such is dropped."""
+        """Send an outcome until the planner accepts it; if the planner refuses it, log that and drop it."""
         try:
             with self._sent(spec):
                 call_until_answered(lambda: self._steps.publish(spec.held, data), self._stop)
@@ -228,7 +231,10 @@ class Controller:
         return codec.dumps({"version": CODE_VERSION, "host": socket.gethostname()[:MAX_HOST], "abilities": ABILITIES})
 
     def _keep(self, spec: Spec, raw: bytes, done: AttemptLog, message: Outcome | None = None) -> Transcript | None:
-        """Store the record `done` of an attempt, and return its place. An abandoned attempt has no outcome."""
+        """Store the record `done` of an attempt. Return the place of its transcript; None if it is not stored.
+
+        An abandoned attempt has no outcome as `message`.
+        """
         logs = self._config.logs
         if not logs:
             return None
@@ -256,14 +262,14 @@ class Controller:
             return Result(released=reason)
 
     def _run(self, spec: Spec, raw: bytes, lease: LeaseClient, most_s: float | None, done: AttemptLog) -> Result:
-        """Do a step in a clone. Raises CannotWork if there is none for it."""
+        """Do a step in the clone of its repository, and return the result. Raises CannotWork without such a clone."""
         place = self._places.of(spec.context.repo)
         seconds = place.agent_timeout_s if most_s is None else min(place.agent_timeout_s, most_s)
         known = (self._failed_changes, self._kept_changes, self._config.is_strict, self._config.mutants)
         return AttemptRun(spec, raw, place, lease, seconds, done, *known).run()
 
     def _count(self, repository: str, released: CannotWork | None) -> None:
-        """Wait, longer each time, if the controller can do no work for now; a step that could be done resets this."""
+        """Pause after steps that had to be returned, longer each time; a step that could be done ends the series."""
         if not (pause := self._pauses.count(repository, released)):
             return
         told = {"reason": str(released), "seconds": pause.seconds, "repository": pause.repository}

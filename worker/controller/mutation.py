@@ -34,7 +34,7 @@ _APART = 2  # seconds: builds and byte code caches compare the times of files in
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the tests of an attempt run again, on the tree with its change."""
+    """Runs the tests of an attempt again, on the tree with its change."""
 
     tree: Worktree
     tools: Sequence[Tool]
@@ -42,7 +42,7 @@ class Sampling:
     search: str | None = None  # the path that programs lie on
 
     def find_survivors(self, changes: Changes, count: int) -> list[Finding]:
-        """Return those of up to `count` mutants of a change that pass the tests.
+        """Return the mutants of a change that its tests do not notice; `count` is the maximum number of mutants.
 
         All files are restored afterwards, except for their times. No mutant begins after five minutes, or after tests
         have moved or removed a mutated file. A survivor does not fail the change.
@@ -83,9 +83,10 @@ def _placed(root: Path, path: str, text: str) -> Iterator[None]:
 
 
 def _write(root: Path, path: str, data: bytes) -> None:
-    """Write an existing file, and give it a time that it has not had. Raises OSError.
+    """Overwrite a file, and set a modification time that it never had. Raises OSError.
 
-    Tests have run before. So no folder from `root` on may be a link, and the file may have no other hard link.
+    Tests have run before and may have changed the tree. So no folder from `root` on may be a link, and the file may
+    have no other hard link.
     """
     *folders, name = (os.fsencode(part) for part in Path(path).parts)
     with folder(root.parent, [os.fsencode(root.name), *folders]) as handle:

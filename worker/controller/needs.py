@@ -17,7 +17,7 @@ _EDGE = " \t`'\"*"
 
 
 def needs_of(output: Any) -> Needs | None:
-    """Return the `needs` of an answer or a report, or of a text that begins with MARK; None if there are none."""
+    """Return the files that an answer asks for: in its field `needs`, or as text after MARK; None without any."""
     if (words := words_after(MARK, output)) is not None:
         return _needs(*_read_words(words))
     said = output.get("needs") if isinstance(output, Mapping) else None
@@ -33,7 +33,7 @@ def words_after(mark: str, output: Any) -> str | None:
 
 
 def _read_words(text: str) -> tuple[list[str], str]:
-    """Return the files after the mark or in a list below it, and the reason in the lines that follow."""
+    """Return the files and the reason in a text: the files in its first line or in a list below, then the reason."""
     first, *lines = text.splitlines() or [""]
     files = first.split(",")
     while lines and (not lines[0].strip() or _LISTED.match(lines[0])):

@@ -1,7 +1,7 @@
-"""Decides when a controller pauses, by the number of steps in a row that it returned.
+"""Decides when a controller pauses, by the number of steps that it returned one after the other.
 
-A repository in trouble does not stop the others: for a while only its steps are returned at once. If it is the only
-one, if several are in trouble, or if the model's provider is, the whole controller pauses.
+If a repository is in trouble, its steps are returned at once for a while, and the other repositories go on. The whole
+controller pauses if it has only this repository, if several are in trouble, or if the model's provider is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_PAUSES = 10  # counted pauses: the length is at its limit by then
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A number of seconds without new steps, or without those of one `repository`."""
+    """A pause of `seconds` without new steps: of the whole controller, or of one `repository`."""
 
     seconds: float
     repository: str | None = None
@@ -27,7 +27,7 @@ class Pause:
 
 @dataclass(slots=True)
 class _Row:
-    """The steps that were returned since one could be done."""
+    """A series of returned steps; a step that could be done ends it."""
 
     repositories: set[str] = field(default_factory=set)
     length: int = 0
@@ -40,7 +40,7 @@ class _Row:
         self.length += 1
 
     def pause(self) -> float:
-        """Return the length of the next pause in seconds: twice the one before."""
+        """Return the length of the next pause in seconds: twice the pause before, up to a limit."""
         self.pauses = min(self.pauses + 1, MOST_PAUSES)
         return float(min(FIRST_S * 2 ** (self.pauses - 1), LONGEST_S))
 

@@ -64,22 +64,22 @@ class Permission:
         return tuple(path for path in paths if not self.allows(path) and not self._is_beyond_its_level(path))
 
     def allows(self, path: str) -> bool:
-        """Return whether a file may be changed, if its risk allows that."""
+        """Return whether the step may change a file, apart from the file's risk."""
         return path in self.named or (self._may_mean(path) and not self._is_excluded(path))
 
     def too_risky(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Return the paths above the step's risk level.
+        """Return the paths whose risk is above the step's risk level.
 
-        Named files are never among them, because they define that level.
+        Files that the step names are never among them, because they define that level.
         """
         return tuple(path for path in paths if self._is_risky(path))
 
     def puts_back(self, path: str) -> bool:
-        """Return whether a forbidden change of a plain file is undone without a failure.
+        """Return whether a forbidden change of a plain file is undone, and not a failure.
 
-        In a step that does not patch that applies to every file. In other steps the file must not be forbidden and must
-        not configure a verification. Files that only their risk forbids are not undone. Of excluded files, only a test
-        that should pass again is undone.
+        If the step does not patch, all changes are undone. Otherwise the file must not be forbidden and must not
+        configure a verification. A file that only its risk forbids is not undone. Of excluded files, only a test that
+        should pass again is undone.
         """
         if self._is_failing_test(path):
             return True
@@ -99,7 +99,7 @@ class Permission:
         return self._is_meant(path) and _is_harmless(path, self.forbidden) and not instructs_agents(path)
 
     def _is_beyond_its_level(self, path: str) -> bool:
-        """Return whether only its risk forbids a file, which is then excluded, too."""
+        """Return whether the step could change a file if its risk level were higher."""
         return self._is_risky(path) and self._may_mean(path)
 
     def _is_risky(self, path: str) -> bool:
@@ -107,7 +107,7 @@ class Permission:
 
 
 def _is_harmless(path: str, forbidden: Forbidden) -> bool:
-    """Return whether a path is text, is not forbidden, and configures no verification."""
+    """Return whether a path is valid text, is not forbidden, and does not configure a verification."""
     return BROKEN not in path and fault(path, forbidden) is None and not configures_verification(path)
 
 
@@ -117,7 +117,10 @@ def is_riskier(path: str, level: RiskLevel | None) -> bool:
 
 
 def violation(permission: Permission, limits: ChangeLimits, changes: Changes) -> AttemptFailure | None:
-    """Return the rule of the step that `changes` break, except for the limit on files; None if there is none."""
+    """Return the failure for the first rule of the step that `changes` break; None if they break none.
+
+    The limit on the number of files is not checked here.
+    """
     if changes.escaping:
         return path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, changes.escaping)
     if outside := permission.outside(changes.touched):

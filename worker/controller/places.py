@@ -1,4 +1,4 @@
-"""The places of work: a clone of the one repository that was named, or one for each repository of a file."""
+"""The places where a controller works: a clone of its one repository, or one clone for each repository of a file."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Places:
     def of(self, repo: str | None) -> Place:
         """Return the place for a step of the repository `repo`. Raises CannotWork with the reason if there is none.
 
-        A clone without remotes has no name to compare, and a step that names no repository is for the only one.
+        A step that names no repository gets the only one. A clone without remotes fits every name.
         """
         file = self._config.repositories
         if file:

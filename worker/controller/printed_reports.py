@@ -24,7 +24,10 @@ _GO_WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 
 @dataclass(frozen=True, slots=True)
 class PrintedReport:
-    """A report: the result of each test, the number of tests that began, whether all ended, and the text for people."""
+    """A test report from printed output: the result of each test, the number of tests, and the text for people.
+
+    `began` and `ends` are True if the output contains the start and the whole end of the report.
+    """
 
     words: Mapping[str, str]
     collected: int
@@ -43,14 +46,14 @@ def reader_of(tool: str, argv: Sequence[str]) -> Callable[[str], PrintedReport] 
 
 
 def dressed(argv: Sequence[str]) -> Sequence[str]:
-    """Return the command that prints a report, without options that would suppress it or mix it with other output."""
+    """Return the command with options that make it print a report, and without options that mix it with other text."""
     if argv[0].rpartition("/")[2] == "go":
         return [*argv[:2], "-json", *argv[2:]]
     return [word for word in argv if word not in _MIXING]
 
 
 def read_go(output: str) -> PrintedReport:
-    """Return the report in events, and the text that they came from; a line that is no event stays unchanged."""
+    """Return the report in go's events, and the text that go would print; lines without an event are unchanged."""
     words: dict[str, str] = {}
     begun: set[str] = set()
     packages: dict[str, bool] = {}  # whether it has ended

@@ -58,7 +58,7 @@ class VerificationResult:
     left_out: frozenset[str] = frozenset()  # those that were skipped or deselected
 
     def fails_more_than(self, other: VerificationResult) -> bool:
-        """Return whether this fails and `other` does not, or a test fails here only."""
+        """Return whether this verification failed and `other` did not, or whether a test may fail only here."""
         if self.failure is None:
             return False
         if other.failure is None:
@@ -82,15 +82,16 @@ def verify(
     named: Sequence[str] = (),
     isolation: str | None = None,
 ) -> VerificationResult:
-    """Run each of `tools` with `run`, within its time limit. Raises the errors of `run`.
+    """Run each of `tools` with `run`, within its time limit, and return the receipts. Raises the errors of `run`.
 
     Names of failing tests have their paths from `root`, so that they are the same in every clone. Programs are found on
-    the path `search`, by default ours. A tool that could not run proves nothing `at_base`, nor if its program is lost.
-    After a change the change may be the cause. A tool fails if its folder does not exist or is outside of the clone.
+    the path `search`, by default ours. A tool fails if its folder does not exist or is outside of the clone.
 
-    Receipts state the results of the `named` tests, and the `isolation` that applied. Unless this is `at_base`, a
-    passing exit code needs a test report that confirms it and has each `named` test as passed. Otherwise it is a
-    failure.
+    If a tool cannot run, the change may be the cause. It is not the cause `at_base`, or if the tool's program is lost;
+    then the tool proves nothing.
+
+    Receipts contain the results of the `named` tests, and the `isolation`. Unless this is `at_base`, a test report must
+    confirm a passing exit code, and every `named` test must have passed. Otherwise the verification fails.
     """
     receipts: list[VerifyReceipt] = []
     finding: AttemptFailure | None = None
@@ -129,7 +130,7 @@ def verify(
 
 
 def unverifiable(tool: Tool, why: str) -> VerificationResult:
-    """Return the result for a tool that was not started, for a reason that no change can cause."""
+    """Return the result for a tool that was not started because of `why`; the change is not the cause."""
     cannot = CannotVerify(tool=tool.tool, cwd=None if tool.cwd == ROOT else tool.cwd, reason=why)
     return VerificationResult((), wire.advice(why), NOT_KNOWN, cannot_verify=cannot)
 
@@ -183,7 +184,7 @@ def _run(tool: Tool, run: ToolRun, root: str, search: str | None) -> tuple[JobRe
 
 
 def _cannot_verify(tool: Tool, done: JobResult, root: str) -> CannotVerify | None:
-    """Return why a tool could not run; None if it could, as after a named failing test or a timeout."""
+    """Return the reason why a tool could not run; None if it ran, as after a failing test or a timeout."""
     if done.timed_out or done.exit_code == TIMED_OUT or _failing(tool, done, root).names:
         return None
     contract = CATALOGUE.contracts.get(tool.tool)

@@ -199,7 +199,7 @@ def _answer(spec: Spec, schema: object, *, asks: bool) -> Iterator[str]:
 
 
 def _told(spec: Spec, question: object) -> Iterator[tuple[str, str]]:
-    """Yield the data of the plan for the step that its question does not contain."""
+    """Yield the plan's data for the step, as title and text, without the parts that its question contains."""
     if isinstance(question, str):
         # A first answer needs its question alone; after a failure the planner may have added advice.
         if (spec.mode is Mode.PATCH or spec.attempt > 1) and (more := "\n".join(_beside(spec, question))):
@@ -219,7 +219,7 @@ def _beside(spec: Spec, question: str) -> Iterator[str]:
 
 
 def _untold(text: str, asked: str) -> str:
-    """Return the sentences of `text` with a clause that is not in `asked`; `asked` may contain lists."""
+    """Return the sentences of `text` that have a clause which `asked` does not contain."""
     return " ".join(sentence for sentence in SENTENCES.split(text.strip()) if not _is_told(sentence, asked))
 
 

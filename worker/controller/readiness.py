@@ -42,7 +42,7 @@ class NotUnderstood(StepTrouble):
 
 
 class ReviewIsFull(StepTrouble):
-    """The repository has as many open changes, or lines of them, as its operator lets people have to review."""
+    """People have as many open changes or lines to review in the repository as its operator permits."""
 
     kind = ReleaseKind.REVIEW
 

@@ -39,7 +39,7 @@ _USER = re.compile(r"(?<=://)[^/\s]*@")
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """The repository at `url`. A token for HTTPS is read from its file each time; a key is for SSH."""
+    """The repository at `url`; a token is read from its file for each HTTPS call, and `ssh_key` is for SSH."""
 
     url: str
     user: str = "x-access-token"
@@ -48,7 +48,7 @@ class Remote:
     known_hosts: Path | None = None
 
     def __call__(self, directory: Path | None, *args: str) -> str:
-        """Run a git command that may reach us, on the git directory `directory` if there is one.
+        """Run a git command that may contact the remote, with the git directory `directory` if one is given.
 
         Raises RemoteTrouble.
         """

@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Accepted commits on `target`: the last one, all of them with their parents, and the files left out of them."""
+    """The accepted commits on top of `target`: the last one, all of them with their parents, and files in conflict."""
 
     target: str
     tip: str
@@ -70,7 +70,7 @@ def _merge(git: Git, base: str, theirs: str, ours: str) -> tuple[str, list[bytes
 
 
 def _as_in(git: Git, tree: str, commit: str, paths: Collection[bytes]) -> str:
-    """Return `tree` with the versions of `paths` in `commit`."""
+    """Return a tree like `tree`, but with `paths` in their versions of `commit`."""
     listed = git("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]
     there = {line.partition(b"\t")[2]: line.partition(b"\t")[0].split() for line in listed}
     null = NOTHING * len(git.line("rev-parse", commit))
@@ -126,9 +126,9 @@ def patch_of(git: Git, base: str, commit: str, path: bytes) -> str:
 
 
 def subjects(git: Git, base: str, commit: str, most: int, paths: Sequence[bytes] = ()) -> list[str]:
-    """Return the commits between two, the newest first, as id and subject.
+    """Return the commits after `base` up to `commit`, the newest first, as id and subject.
 
-    Those beyond a shallow history are missing.
+    Commits that a shallow history lacks are missing.
     """
     names = ("--", *(path.decode(errors="surrogateescape") for path in paths)) if paths else ()
     words = ("log", f"--max-count={most}", "--format=%h %s", commit, f"^{base}", *names)

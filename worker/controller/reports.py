@@ -48,10 +48,10 @@ class TestReport:
     deselected: frozenset[str] = frozenset()
 
     def figures(self, named: Iterable[str], folder: str = ROOT, only: str = "") -> TestFigures | None:
-        """Return the numbers of tests, and the results of those `named` from the root; None without a report.
+        """Return the numbers of tests, and the results of the `named` ones; None without a report.
 
-        The tool ran in `folder`, and its report names files from there. `only` is the one file that it was aimed at, if
-        any.
+        The tool ran in `folder`, so its report has paths from there; the `named` ones are from the root. `only` is the
+        one file that the tool was to run, if any.
         """
         if self.kind is ReportKind.NONE:
             return None
@@ -92,7 +92,7 @@ NO_REPORT = TestReport()
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """How one run reports: the argv and variables of its command, and the way to read the report."""
+    """How a run of a tool reports: the command with its variables, and the way to read the report."""
 
     argv: Sequence[str]
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Reporting:
         return {**env, **ours}
 
     def read(self, output: str) -> tuple[TestReport, str]:
-        """Return the report, and the output that the command would have without one."""
+        """Return the report, and the output that the tool would print without our reporter."""
         if self.printed:
             found = self.printed(output)
             return _checked(found.words, found.collected, frozenset(), ends=found.ends, began=found.began), found.text
@@ -155,9 +155,9 @@ def _dressed(
 
 
 def _with_reporter(runner: str, argv: Sequence[str], folder: Path) -> list[str]:
-    """Insert the reporter's options after the words that name the runner.
+    """Return the command with the reporter's options after the words that name the runner.
 
-    Jest takes each path after them as a value.
+    For jest they come last, because jest would take the paths after them as values.
     """
     words = [word for word in argv if runner != "mocha" or not word.startswith("--reporter")]
     end = words.index("--") if "--" in words else len(words)

@@ -111,7 +111,7 @@ class _Table(BaseModel):
 
 
 class DeliverySettings(_Table):
-    """What plans of one repository may have delivered, where their goals ask for it: nothing by default."""
+    """The deliveries that plans of one repository may have if their goals ask for one; by default none."""
 
     push: bool = False  # a branch with the verified changes
     pull_request: bool = False  # and a pull request for it
@@ -131,7 +131,10 @@ class DeliverySettings(_Table):
 
 
 class RepositorySettings(_Table):
-    """One repository. Commands are split as a shell would, and run without one; paths begin at the file's folder."""
+    """The settings of one repository. Commands are split into words, and run without a shell.
+
+    Relative paths begin at the folder of repos.toml.
+    """
 
     url: Url
     base: Branch | None = None  # where plans without `base_sha` begin; the branch that the remote is on unless named
@@ -200,7 +203,7 @@ class RepositorySettings(_Table):
 
 
 class RepositoriesFile(_Table):
-    """The file as a whole."""
+    """The content of repos.toml."""
 
     folder: Annotated[Path, AfterValidator(_place)] = Field(default=Path("clones"), validate_default=True)
     keep_days: int = Field(default=30, ge=0, le=3650)  # days after which a plan's refs are deleted; 0: never

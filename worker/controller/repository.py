@@ -88,10 +88,7 @@ class Repository:
         raise GitError("; ".join([f"no commit {name} in {self.path}", *map(str, reasons)]))
 
     def has_on_a_branch(self, commit: str) -> bool:
-        """Return whether `commit` is on a branch of the repository.
-
-        A commit of a fork is on none. Branches of plans do not count, nor do those of deliveries.
-        """
+        """Return whether a branch that no plan made contains `commit`; a commit of a fork is on none."""
         words = ("for-each-ref", f"--contains={commit}", "--format=%(refname)", "refs/heads", ORIGIN)
         return any(not is_of_a_plan(name) for name in self.git.line(*words).splitlines())
 
@@ -133,9 +130,9 @@ class Repository:
 
 
 class Store:
-    """A controller's own git directory in `home`.
+    """A controller's own git directory in `home`, which no agent can access.
 
-    The objects of an attempt are separate, and deleted at the next one.
+    New objects of an attempt are stored separately, and deleted at the next attempt.
     """
 
     def __init__(self, home: Path, source: Repository) -> None:
@@ -159,7 +156,7 @@ class Store:
         (self.data / "info/attributes").write_text(NEUTRAL)
 
     def fetch(self, commit: str, name: str) -> None:
-        """Fetch `commit` with some of its history; `name` is a ref that git can build on the next time."""
+        """Fetch `commit` with some of its history, as the ref `name`; the next fetch can build on it."""
         if commit in self._there:
             return
         if len(list((self.data / "objects/pack").glob("*.pack"))) >= MAX_PACKS:
@@ -199,7 +196,7 @@ class Store:
         return self.git.line("write-tree")
 
     def _write(self, contents: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
-        """Write blobs; git reads them from our files, by our names."""
+        """Write blobs into the store, and return their ids by path."""
         self._blobs.mkdir()
         try:
             for number, data in enumerate(contents.values()):
@@ -215,9 +212,9 @@ class Store:
         return self.git.line("commit-tree", tree, "-p", parent, stdin=message.encode())
 
     def merge(self, base: str, theirs: str, tree: str) -> str:
-        """Merge `tree`, based on `base`, into the commit `theirs`. Raises GitError on a conflict.
+        """Return `tree`, which is based on `base`, merged into the commit `theirs`. Raises GitError on a conflict.
 
-        Both sides are put upon `base`, so that git finds it regardless of the number of commits between them.
+        Both sides become children of `base`, so that git uses it however many commits are between them.
         """
         sides = (self.commit(f"{theirs}^{{tree}}", base, "theirs"), self.commit(tree, base, "ours"))
         return self.git.line("merge-tree", "--write-tree", "--no-messages", *sides).split("\n")[0]

@@ -108,7 +108,7 @@ def too_many_calls(calls: int) -> Result:
 
 
 def _verified_at(spec: Spec, result: Result) -> str | None:
-    """Return the verified commit, if it is not the tip of the plan's branch, or if the plan has landed on it."""
+    """Return the commit that was verified, if it is not the tip of the plan's branch; None without a verification."""
     at: str | None = result.landed["target_sha"] if result.landed else spec.verified_at
     return at if result.verification.receipts else None
 
@@ -134,14 +134,14 @@ def _ran_by(spec: Spec, result: Result) -> str | None:
 
 
 def _lines_to_cut(shown: AttemptFailure | None, changes: Changes) -> dict[str, int] | None:
-    """Return the changed lines of each file, if the change has too many files and the planner will split it."""
+    """Return the number of changed lines by file, if the planner will split a change with too many files; else None."""
     if shown is None or shown.evidence.category != FailureCategory.TOO_MANY_FILES:
         return None
     return {path: changes.lines.get(path, 0) for path in _paths(changes.touched)}
 
 
 def _denied(result: Result) -> AttemptFailure | None:
-    """Return the actions that were denied to the agent of a success: they may explain why it changed no file."""
+    """Return the actions that the agent was not allowed to do, as advice; they may explain why it changed nothing."""
     return wire.advice(denied(result.report.reading)) if result.report.reading.denied else None
 
 

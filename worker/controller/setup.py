@@ -35,9 +35,10 @@ class WrongResult(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The command that makes `results` in the clone; it runs once for each content of the lock files.
+    """A command that makes `results` in the clone, such as installed packages.
 
-    By default, `lock_files` are all manifests and lock files, and `results` are all new files.
+    It runs once for each content of the lock files. By default, `lock_files` are all manifests and lock files, and
+    `results` are all new files.
     """
 
     argv: Sequence[str]
@@ -46,7 +47,7 @@ class Setup:
     timeout_s: float = DEFAULT_S
 
     def key(self, files: Mapping[bytes, object], *, anew: bool = False) -> str:
-        """Return the key of its results: a hash of the command, and of the `files` that it or `lock_files` name.
+        """Return the key of the results: a hash of the command, and of the `files` that it or `lock_files` name.
 
         With `anew`, all manifests and lock files count. Files outside of the clone count by their modification times.
         """
@@ -61,7 +62,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A kept result: files by path with permissions and digest, links by path with target, and folders.
+    """The stored results of a setup: files with permissions and digests, links with targets, and folders, all by path.
 
     All paths are at or below `tops`.
     """
@@ -74,7 +75,7 @@ class _Kept:
 
 @dataclass(slots=True)
 class SetupResults:
-    """The results that are kept in the folder `home`."""
+    """The results of setups that are stored in the folder `home`, by key."""
 
     home: Path
     _kept: dict[str, _Kept] = field(default_factory=dict)
@@ -188,7 +189,7 @@ def is_within(path: bytes, tops: Sequence[bytes]) -> bool:
 
 
 def tops_of(paths: Iterable[bytes], known: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Return the topmost folder of each of `paths` that contains no `known` file; else the path itself."""
+    """Return for each of `paths` the highest folder above it that contains no `known` file, or else the path itself."""
     there = {b"/".join(parts[:depth]) for path in known for parts in [path.split(b"/")] for depth in range(len(parts))}
     tops: dict[bytes, None] = {}
     for path in paths:
@@ -201,7 +202,7 @@ def tops_of(paths: Iterable[bytes], known: Iterable[bytes]) -> tuple[bytes, ...]
 
 @contextmanager
 def _parent(root: Path, path: bytes) -> Iterator[tuple[int, bytes]]:
-    """Open the folder of `path` in `root` without following links."""
+    """Yield the open folder of `path` in `root`, and the name of the file; no link is followed."""
     *folders, name = path.split(b"/")
     with folder(root.parent, [os.fsencode(root.name), *folders]) as handle:
         yield handle, name

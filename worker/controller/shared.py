@@ -98,7 +98,7 @@ class SharedRepository(Repository):
             raise UnknownCommit(f"base commit {name} is not on the remote {without_users(self._remote.url)}") from error
 
     def _fetch_commit(self, name: str) -> None:
-        """Fetch the commit of `name`: an id, the start of an id, or a branch."""
+        """Fetch a commit by its id. For a branch or the start of an id, fetch all branches."""
         if not FULL_ID.fullmatch(name):
             self._fetch(ALL_HEADS)
             return
@@ -172,7 +172,7 @@ class SharedRepository(Repository):
         return found
 
     def open_changes(self, prefix: str, suffix: str, target: str) -> dict[str, int]:
-        """Return the branches with this prefix and suffix that are not in `target`, with their number of changed lines.
+        """Return the branches with this prefix and suffix that `target` lacks, with their number of changed lines.
 
         A branch counts until it is merged, in any way, or deleted. Raises RemoteTrouble.
         """
@@ -218,7 +218,7 @@ class SharedRepository(Repository):
         return True
 
     def target_tip(self, _begin: str) -> str | None:
-        """Return the tip of the branch that contains a commit; None if several branches contain it, or none."""
+        """Return the tip of the only branch that contains the commit; None if several branches contain it, or none."""
         found = self.branches_with(_begin, self.base_branch)
         return self.read(f"{HEADS}{found[0]}") if len(found) == 1 else None
 
@@ -268,9 +268,9 @@ class SharedRepository(Repository):
             self.git("gc", "--quiet", GRACE)
 
     def _forget(self, plan_id: str, commit: str, *, landed: bool) -> None:
-        """Delete the refs of a plan.
+        """Delete the refs of a plan in the clone, and those at the remote if the plan `landed`.
 
-        If it has `landed`, the ref at the remote goes first: if that fails, the local one stays.
+        If the remote refuses, the ref in the clone stays.
         """
         if landed:
             try:

@@ -1,4 +1,4 @@
-"""The contents of a folder that another user wrote: every entry with its marks, read without following a link.
+"""Reads a folder that another user wrote: every entry with its marks, without following a link.
 
 Git never reads such a folder itself: `.gitattributes`, nested repositories, pipes and links are only names here.
 """
@@ -66,7 +66,7 @@ class TreeSnapshot:
     mode: int = 0  # of the folder itself; as root we would not notice that another user cannot enter it any more
 
     def surely_has(self, path: bytes, marks: Marks | None) -> bool:
-        """Return whether the file at `path` has not changed since, if it has `marks` now."""
+        """Return whether the file at `path` is surely unchanged since the snapshot; `marks` are its present ones."""
         known = self.files.get(path)
         return known is not None and known == marks and known.changed_ns < self.taken_ns - TICK_NS
 

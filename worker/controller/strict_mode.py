@@ -31,7 +31,7 @@ _LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 
 @contextmanager
 def strict_run(tool: Tool, argv: Sequence[str], root: Path) -> Iterator[Reporting | None]:
-    """Prepare the strict run of a tool in the clone at `root`, while the block lasts; None if it has no such mode."""
+    """Yield the strict run of a tool in the clone at `root`, while the block lasts; None if it has no strict mode."""
     contract = CATALOGUE.contracts.get(tool.tool)
     found = contract.read(tool.argv) if contract and contract.strict_by else None
     if contract is None or found is None:

@@ -65,7 +65,7 @@ class Context(Inbound):
 
 
 class ChangeLimits(Inbound):
-    """How large the change may be, and how risky a file of it."""
+    """The limits on the size of a change and on the risk of its files."""
 
     max_diff_lines: int | None = None
     max_files: int | None = None
@@ -74,7 +74,7 @@ class ChangeLimits(Inbound):
 
 
 class Place(Inbound):
-    """Where to look, and why."""
+    """A place in a file to look at, and the reason."""
 
     path: str
     lines: str | None = None
@@ -89,7 +89,7 @@ class Task(Inbound):
 
 
 class Accepted(Inbound):
-    """The attempt whose success the plan took, with the digest of its change, and how large and risky it may be."""
+    """A successful attempt that the plan accepted: the digest of its change, and the limits of its size and risk."""
 
     step_id: str
     attempt: int
@@ -126,7 +126,7 @@ class DeliveryInput(Inbound):
 
 
 class JudgedBy(Inbound):
-    """Tests that judge a step again: those of the base except `own` files, and the held-out tests."""
+    """The tests that judge a step again: held-out tests, and the tests of the base except the files in `own`."""
 
     base: bool = False
     own: tuple[str, ...] = ()
@@ -165,9 +165,9 @@ class Spec(Inbound):
 
     @property
     def asks(self) -> bool:
-        """Whether the step's input is a question that needs a whole answer.
+        """Whether the step's input is a question, so that its whole answer is needed.
 
-        A plan and a step in it are only information.
+        A plan or a step in the input is only information.
         """
         return self.input is not None and not (isinstance(self.input, dict) and self.input.keys() <= TOLD)
 
@@ -188,7 +188,7 @@ class Spec(Inbound):
 
     @property
     def held(self) -> Held:
-        """The attempt as the planner identifies it."""
+        """The fields that identify the attempt to the planner."""
         return Held(self.plan_id, self.step_id, self.attempt, self.lease, self.lease_key, self.reply_to)
 
     @property
@@ -215,7 +215,7 @@ def tool_failure(tool: str, output: str, timed_out: bool) -> AttemptFailure:
 
 
 def agent_failure(stderr: str, suggestion: str | None) -> AttemptFailure:
-    """Return the failure of an agent that gave up, by the end of its standard error."""
+    """Return the failure of an agent that gave up, classified by the end of its standard error."""
     return _classified(classify(stderr), stderr, suggestion)
 
 
@@ -244,7 +244,7 @@ def advice(message: str) -> AttemptFailure:
 
 
 def unproved(category: FailureCategory, why: str, tests: Iterable[str] = ()) -> AttemptFailure:
-    """Return the failure of tests that ended without an error and prove nothing."""
+    """Return the failure of tests that prove nothing, although they ended without an error."""
     failure = _failure(category, why[:MESSAGE_CHARS], suggestion=why[:MESSAGE_CHARS])
     named = tuple(test[:1000] for test in tests)[:FAILING_TESTS]
     return AttemptFailure(failure.evidence.model_copy(update={"top_failing_tests": named}), failure.message)
@@ -258,7 +258,7 @@ def own_failure(error: Exception) -> AttemptFailure:
 
 
 def with_line(failure: AttemptFailure, line: str) -> AttemptFailure:
-    """Return a failure with a further line in its evidence, which is truncated for it."""
+    """Return the failure with `line` at the end of its trace, which is truncated to make room."""
     evidence, line = failure.evidence, line[:LINE_CHARS]
     trace = f"{(evidence.stack_trace_head or '')[: TRACE_CHARS - len(line) - 1]}\n{line}"
     return AttemptFailure(evidence.model_copy(update={"stack_trace_head": trace}), failure.message)

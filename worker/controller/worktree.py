@@ -43,7 +43,7 @@ def worktree(
 
 
 class Worktree:
-    """The clone at `root`, and our records about it."""
+    """The clone at `root`, and our records about its state."""
 
     def __init__(self, repository: Repository, home: Path, user: User | None = None) -> None:
         self._repository, self._user = repository, user
@@ -88,11 +88,11 @@ class Worktree:
         return None if tip == first else tip
 
     def give_to_agent(self) -> None:
-        """Record that an agent works in the folder from now on: nothing is verified there."""
+        """Record that an agent works in the folder from now on, so that nothing is verified there later."""
         self._is_used = True
 
     def make_anew(self) -> None:
-        """Make a new folder from the commit of the reset and the taken change; no other file of an agent remains.
+        """Make a new folder with the attempt's start commit and the taken change; no other file of an agent remains.
 
         The results of a setup command have to be restored afterwards. Raises OSError.
         """
@@ -101,7 +101,10 @@ class Worktree:
         self._put(self._files_taken())
 
     def lay_out(self, files: Mapping[bytes, PlacedFile | None]) -> None:
-        """Put other `files` into the folder; no later attempt finds them there. Raises OSError."""
+        """Write further `files` into the folder, such as held-out tests. Raises OSError.
+
+        The next reset makes a new folder, so that no later attempt finds them.
+        """
         self._put(files)
         self._is_used = True
 
@@ -119,11 +122,11 @@ class Worktree:
 
     @property
     def paths_taken(self) -> tuple[str, ...]:
-        """The files of the commit of the reset with the taken change."""
+        """The files of the attempt's start commit after the taken change."""
         return tuple(path.decode(errors="replace") for path in self._now_taken())
 
     def differing(self, is_wanted: Callable[[str], bool]) -> dict[str, FileChange]:
-        """Return the wanted files that differ in the remembered commit, without submodules."""
+        """Return the wanted files that differ between the remembered commit and the taken change."""
         return changes.differing(self._store.git, self._remembered, self._now_taken(), is_wanted)
 
     def _now_taken(self) -> dict[bytes, TreeEntry]:
@@ -157,10 +160,10 @@ class Worktree:
     def set_up(self, setup: Setup, run: Callable[[], None], *, anew: bool = False) -> None:
         """Put the results of the setup command into the clone.
 
-        If none are kept for these lock files, `run` runs it first.
+        Raises OSError if a result cannot be made, or if its copy was changed.
 
-        It runs on the commit of the reset. With `anew` it runs on the manifests and lock files as the attempt has left
-        them. Raises OSError if a result cannot be made, or if its copy was changed.
+        If no results are stored for these lock files, `run` runs the command first. It runs on the attempt's start
+        commit. With `anew`, it runs on the manifests and lock files as the attempt has left them.
         """
         named = tuple(map(os.fsencode, setup.results))
         if tracked := next((path for path in self._files if is_within(path, named)), None):
@@ -190,7 +193,7 @@ class Worktree:
         *,
         anew: bool,
     ) -> None:
-        """Run a setup in a clean clone and keep its results; afterwards the change `taken` is in place again."""
+        """Run a setup in a clean clone and store its results; afterwards restore the change `taken`."""
         self._clear()
         if anew:
             self.place(taken)
@@ -249,11 +252,11 @@ class Worktree:
 
     @property
     def paths(self) -> Iterator[str]:
-        """The files of the commit of the reset."""
+        """The files of the attempt's start commit."""
         return (path.decode(errors="replace") for path in self._files)
 
     def entries(self, paths: Iterable[str]) -> dict[str, TreeEntry | None]:
-        """Return the entries of `paths` in the commit of the reset."""
+        """Return git's entries for `paths` in the attempt's start commit; None for a path that it does not have."""
         return {path: self._files.get(path.encode()) for path in paths}
 
     def changes(self, permission: Permission) -> Changes:
@@ -323,10 +326,7 @@ class Worktree:
         return tuple(path.decode(errors="replace") for path in wrong)
 
     def moved_refs(self) -> tuple[str, ...]:
-        """Return the refs that the agent made in the clone, other than the plan's branch.
-
-        Before it there was no other ref.
-        """
+        """Return the refs in the clone other than the plan's branch; only the agent can have made them."""
         try:
             loose, _ = snapshot.contents(self.root, b".git", b"refs")
             found = {f"refs/{path.decode(errors='replace')}" for path in loose} | clone_git.packed_refs(self.root)
@@ -335,9 +335,9 @@ class Worktree:
         return tuple(sorted((found | self._moved) - {branch_of(self._plan_id)}))[:MAX_REFS]
 
     def landed(self, step_id: str) -> Changes | None:
-        """Return the change of `step_id` on the plan's branch as of the reset; None if there is none.
+        """Return the change that `step_id` has landed on the plan's branch before this attempt; None if there is none.
 
-        Of several commits the last is returned, marked as unfit: no attempt has verified them together.
+        If the step has several commits, return the last, marked as unfit: no attempt has verified them together.
         """
         own = [each for each in self._branch.commits(self._base) if each.step_id == step_id]
         if not own:
@@ -377,7 +377,7 @@ class Worktree:
                 yield path
 
     def _new(self, now: TreeSnapshot, wanted: Collection[bytes]) -> Iterator[bytes]:
-        """Yield files that the commit does not have, except for ignored ones that are not wanted."""
+        """Yield the files that the commit does not have; ignored files only if they are `wanted`."""
         submodules = tuple(path + b"/" for path, entry in self._files.items() if entry[0] == SUBMODULE)
         new = [path for path in now.files if path not in self._files and not path.startswith(submodules)]
         new = [path for path in new if not is_within(path, self._set_up)]

@@ -34,7 +34,7 @@ _IS_OURS = "planner_report"  # a worker of the session that was started for us, 
 
 
 def _raises(call: pytest.CallInfo[None], found: Any) -> bool:
-    """Return whether a test raised, and its report does not show that."""
+    """Return whether a test raised an error although its report claims that it passed."""
     raised = call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception)
     return raised and found.outcome == "passed" and not hasattr(found, "wasxfail")
 
@@ -52,7 +52,7 @@ class _Lines:
 
 
 class _WorkerReport(_Lines):
-    """The lines of a worker of pytest-xdist: the session itself sees only reports that hooks have passed on."""
+    """The report lines of a worker of pytest-xdist, whose session sees only the reports that hooks pass on."""
 
     @pytest.hookimpl(tryfirst=True, hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
@@ -62,7 +62,7 @@ class _WorkerReport(_Lines):
 
 
 class _Report(_Lines):
-    """The lines of one session."""
+    """The report lines of one session of pytest."""
 
     def __init__(self, token: str) -> None:
         super().__init__()

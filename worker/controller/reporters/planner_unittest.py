@@ -13,7 +13,7 @@ _FOLDER = Path(__file__).parent
 
 
 class _Report:
-    """The lines of one run."""
+    """The report lines of one run of unittest."""
 
     def __init__(self) -> None:
         place = _FOLDER / "token"
@@ -36,7 +36,7 @@ _collected: list[str] = []
 
 
 class _Result(unittest.TextTestResult):
-    """The usual result, which also writes each outcome."""
+    """The result class of unittest that also writes the outcome of each test to the report."""
 
     def addSuccess(self, test: Any) -> None:
         super().addSuccess(test)
@@ -75,7 +75,7 @@ class _Result(unittest.TextTestResult):
 
 
 class _Runner(unittest.TextTestRunner):
-    """The usual runner, with our result."""
+    """The runner of unittest that uses our result class."""
 
     def _makeResult(self) -> Any:
         return _Result(self.stream, self.descriptions, self.verbosity)
