@@ -109,7 +109,7 @@ def _owns(pattern: str, path: str) -> bool:
 
 
 def _matches(wanted: Sequence[str], parts: Sequence[str]) -> bool:
-    """Return whether a pattern matches a path or a folder above it; a last part `*` matches no file in a subfolder."""
+    """Return whether a pattern matches a path from the start; a last part `*` matches no file in a subfolder."""
     if not wanted:
         return True
     if wanted[0] == "**":

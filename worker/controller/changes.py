@@ -86,7 +86,7 @@ def name_changes(
 
 
 def _is_odd(path: bytes, marks: Marks | None, known: TreeEntry | None) -> bool:
-    """Return whether a path is or was no plain file: a link, a submodule, a git directory, a pipe."""
+    """Return whether a path is or was no plain file, but a link, a submodule, a git directory or a pipe."""
     was_odd = known is not None and not known[0].startswith(b"100")
     return was_odd or (marks is not None and not marks.is_file) or path.lower().split(b"/")[-1] == b".git"
 
@@ -265,7 +265,7 @@ class IgnoreRules:
         self._known = frozenset(rules)
 
     def among(self, paths: Iterable[bytes]) -> frozenset[bytes]:
-        """Return the ignored ones of `paths`."""
+        """Return the paths that the rules ignore."""
         asked = b"".join(HERE + path + b"\0" for path in paths)
         if not asked:
             return frozenset()

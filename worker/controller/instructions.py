@@ -30,7 +30,7 @@ log = logging.getLogger("planner.controller")
 
 
 class Trust(StrEnum):
-    """How an operator lets agents treat the instructions of a repository."""
+    """Whether agents get a repository's instructions: as words to follow, as quoted data, or not."""
 
     DATA = "data"  # quoted, like all that comes from outside
     TRUSTED = "trusted"  # words of the repository's owners, which agents are asked to follow
@@ -73,8 +73,8 @@ NONE = Instructions()
 def read_instructions(repository: Repository, spec: Spec, tip: str, trust: Trust) -> Instructions:
     """Return the repository's instructions for the step; `tip` is the commit where its attempt begins.
 
-    If a file differs from its version in the goal, the agent receives none. Raises GitError. Raises RemoteTrouble if a
-    remote does not list the branches with the plan's first commit.
+    If a file differs from its version in the goal, the agent receives no instructions. Raises GitError. Raises
+    RemoteTrouble if a remote does not list the branches with the plan's first commit.
     """
     if trust is Trust.OFF:
         return NONE

@@ -120,7 +120,7 @@ def _is_among(name: str, tests: Iterable[tuple[str, ...]]) -> bool:
 
 
 def _left_out(held: Sequence[_HeldOut], found: VerificationResult) -> set[str]:
-    """Return the held-out tests that were left out although their file does not skip all of their cases."""
+    """Return the held-out tests that were skipped or deselected, except tests that their own file skips."""
     return {
         name
         for name in found.left_out

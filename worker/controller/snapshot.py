@@ -72,9 +72,9 @@ class TreeSnapshot:
 
 
 def take(root: Path, clock: Path) -> TreeSnapshot:
-    """Return all entries in `root`. Raises OSError if a folder cannot be read.
+    """Return a snapshot of all entries in `root`. Raises OSError if a folder cannot be read.
 
-    The time is that of the file system, read by touching the file `clock` next to it.
+    Its time comes from the file system: the call touches the file `clock`, which must be on the same one.
     """
     clock.touch()
     files, folders = contents(root)
