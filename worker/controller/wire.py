@@ -49,7 +49,10 @@ class Answer(Inbound):
 
 
 class Context(Inbound):
-    """The commit that the work begins at, and known facts; the five from `failing_tests` on are data from outside."""
+    """The commit where the work begins, and known facts.
+
+    `failing_tests` to `previous_failure` are data from outside.
+    """
 
     repo: str | None = None
     base_sha: str | None = Field(default=None, pattern=r"^[^-]")  # a word that git cannot take for an option
@@ -82,7 +85,7 @@ class Place(Inbound):
 
 
 class Task(Inbound):
-    """The short form of a task."""
+    """The type of a step's task, and a hint for it."""
 
     type: str = ""
     hint: str | None = None
@@ -107,7 +110,7 @@ class LandedInput(Inbound):
 
 
 class DeliveryInput(Inbound):
-    """The input of a step of type LAND or DELIVER: the changes of these attempts, and no others."""
+    """The input of a step that lands or delivers: it concerns the changes of these accepted attempts, and no others."""
 
     accepted: tuple[Accepted, ...]
     target: str | None = None  # the branch that they are for; None: the one that has the commit they begin at

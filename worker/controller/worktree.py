@@ -220,7 +220,7 @@ class Worktree:
         return tuple(str(folder) for folder in found if folder.is_dir())
 
     def links_out(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Return those of `paths` at or below a link out of the clone."""
+        """Return the paths that are, or are below, a link out of the clone."""
         return tuple(path for path in paths if changes.leads_out(self.root, path))
 
     def place(self, files: Mapping[str, PlacedFile | None]) -> None:
@@ -366,7 +366,7 @@ class Worktree:
         return PlanBranch(self._repository, self._store, self._plan_id)
 
     def _changed(self, now: TreeSnapshot) -> Iterator[bytes]:
-        """Yield the files of the commit that have changed; a submodule has changed if it is no empty folder."""
+        """Yield the files of the start commit that differ now; a submodule differs if it is not an empty folder."""
         filled = {path.rpartition(b"/")[0] for path in (*now.files, *now.folders)}
         for path, entry in self._files.items():
             marks = now.files.get(path)

@@ -32,7 +32,7 @@ def commit_cards(root: Path, *tips: str, most: int = MAX_CARDS) -> list[Card]:
 
 
 def commit_context(root: Path, tip: str, **more: Any) -> Card:
-    """Return the context of a plan about one commit: its card without its parent, and `more`, such as its metrics."""
+    """Return the context of a plan about one commit: the commit's card without its parent, and the fields of `more`."""
     (card,) = commit_cards(root, tip, most=1)
     return {name: value for name, value in card.items() if name != "parent_commit_hash"} | more
 

@@ -201,7 +201,7 @@ class Rule(_Table):
 
 
 class Delivered(_Table):
-    """`[source.delivered]`: whose delivered changes are followed at the forge until they are merged, and how far."""
+    """The table `[source.delivered]`: the repositories whose delivered changes are followed until they are merged."""
 
     repos: tuple[Repository, ...] = Field(min_length=1, max_length=1000)
     tenant: Name = "default"  # whose plans' changes these are; those of another tenant are not followed
@@ -314,7 +314,7 @@ class SourcesFile(_Table):
         return next((each for each in self.source if each.name == name), None)
 
     def following(self, tenant: str, repo: str) -> Source | None:
-        """Return the source whose forge follows a tenant's delivered changes of `repo`, if there is one."""
+        """Return the source that follows a tenant's delivered changes in `repo`; None if no source does."""
         found = ((each, each.delivered) for each in self.source if each.delivered)
         return next((each for each, allowed in found if allowed.tenant == tenant and allowed.has(repo)), None)
 
@@ -390,7 +390,7 @@ def _sentence(error: ErrorDetails) -> str:
 
 
 def _first(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
-    """Return the errors, but not that a list is empty if it is only empty because all of its items are wrong."""
+    """Return the errors, without those about a list that is empty only because its items are wrong."""
     places = [error["loc"] for error in errors]
     return [
         error
