@@ -229,7 +229,7 @@ class FileClaims:
         return [*dict.fromkeys((*(file for file in asked if file in self.files), *within))]
 
     def _first_behind(self, me: str, files: Iterable[str]) -> Mapping[str, str]:
-        """Return for each file the first plan that claims it and waits for `me`; files without one are left out."""
+        """Return, for each file that has one, the first plan that claims it and waits for `me`."""
         waiting = self.waiting_for(me)
         found = {file: next(filter(waiting.__contains__, plans_of(self.of(file))), "") for file in files}
         return {file: plan for file, plan in found.items() if plan}

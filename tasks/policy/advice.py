@@ -146,7 +146,7 @@ def _errors(facts: Facts) -> str:
 
 
 def _rejected(facts: Facts) -> str:
-    """Return advice for the cause of a rejection; a person or a drafter may have ended the plan before its creation."""
+    """Return the advice of the rule that caused a rejection; if there is none, name the errors to correct."""
     if facts.cause == "internal_error":
         return "Nothing in the goal: send the same goal again once the planner is repaired."
     return (_advise(facts.cause, facts) if facts.cause != "rejected" else "") or _errors(facts)
