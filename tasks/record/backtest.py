@@ -246,7 +246,7 @@ def _told(change: Changeset) -> dict[str, Any]:
 
 
 def _decision(change: Changeset) -> list[Any]:
-    """Return a decision for comparison: moves, revisions, starts of attempts, and the rule that ended the plan."""
+    """Return the parts of a decision to compare: moves, revisions, started attempts, and the rule of a halt."""
     told = _told(change)
     started = [(one.step_id, one.attempt.attempt) for one in change.dispatches]
     rule = codec.loads(change.fields["halt"])["rule"] if "halt" in change.fields else None

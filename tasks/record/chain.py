@@ -21,9 +21,9 @@ BEHIND = 1_000_000  # lines after a fault that are read to explain it; further l
 
 
 class Anchor(NamedTuple):
-    """The digest of a line, noted in a place that a writer of the log cannot change.
+    """The digest of a log line, noted in a place that a writer of the log cannot change.
 
-    `lines` is the number of lines up to it, if that was noted, too.
+    `lines` is the number of log lines up to this line, None if it was not noted.
     """
 
     head: str
@@ -92,7 +92,7 @@ class _Walk:
         self.beyond: _Link | None = None  # the first line after the anchored end that an ended plan cannot have
 
     def add(self, link: _Link) -> None:
-        """Add the next line, which is in order."""
+        """Add the next line, which continues the line before it."""
         self.recent[link.digest] = link.place
         if len(self.recent) > RECENT:
             del self.recent[next(iter(self.recent))]

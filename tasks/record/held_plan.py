@@ -43,7 +43,7 @@ class HeldPlan:
         return decode_plan([self.fields.get(name) for name in HOT])
 
     def spec_of(self, step: str) -> dict[str, Any] | None:
-        """Return the static part of `step` with all fields."""
+        """Return all fields of the static part of `step`; None if there is no such step."""
         spec = self.steps.get(step)
         return unpack_step(spec, read_texts(self.steps.get(TEXTS))) if spec else None
 

@@ -25,7 +25,7 @@ class Told(dict[str, Any]):
 
 
 def read_line(raw: bytes) -> Line:
-    """Decode a line. Raises ValueError if it is not a log line."""
+    """Return a decoded log line. Raises ValueError if it is not one."""
     line = codec.loads(raw)
     if not isinstance(line, dict) or not isinstance(line.get("in"), list) or not isinstance(line.get("moves"), list):
         raise ValueError("it has no lists `in` and `moves`")
@@ -67,6 +67,6 @@ def spans(text: str, at: int) -> Iterator[tuple[str, int, int]]:
 
 
 def skip_blanks(text: str, at: int = 0) -> int:
-    """Return the place of the next character that is not blank."""
+    """Return the position of the next character, from `at` on, that is not blank."""
     found = _BLANKS.match(text, at)
     return found.end() if found else at

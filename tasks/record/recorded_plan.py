@@ -61,7 +61,7 @@ class RecordedPlan:
 
     @classmethod
     def read(cls, data: bytes) -> RecordedPlan:
-        """Read an export in any layout of JSON. Raises NoExport."""
+        """Return the plan in an export; its JSON may have any layout. Raises NoExport."""
         try:
             text = data.decode()
             places = {name: (start, end) for name, start, end in spans(text, skip_blanks(text))}

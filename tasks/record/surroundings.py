@@ -19,7 +19,7 @@ def add_surroundings(view: Snapshot, line: Line) -> None:
 
 
 def standing_of(line: Line) -> StandingCommand | None:
-    """Return the bulk command that applied to the plan; None if there was none."""
+    """Return the bulk command that applied to the plan at the decision; None if there was none."""
     for what, *said in line["in"]:
         if what in ("order", "held"):
             standing = said if what == "order" else said[1:]

@@ -1,1 +1,1 @@
-"""How a goal becomes steps: strategies, templates and the tool catalogue."""
+"""Turns goals into steps: the strategy of each kind of goal, and the drafting that all kinds share."""

@@ -111,7 +111,7 @@ def _validated(value: Mapping[str, Any]) -> ClarifyAnswer | str:
 
 
 def _update(said: ClarifyAnswer, coherence: Coherence, known: Knowledge, scope: CampaignScope) -> dict[str, Any]:
-    """Collect the facts of an answer; named values are more exact than a letter."""
+    """Return the changes of the known facts that an answer makes with named values, which override a chosen letter."""
     update: dict[str, Any] = {}
     if said.confirm and not said.choice and coherence.decision is CoherenceDecision.CONFIRM:
         update |= OPTIONS[Trigger.SEVERAL](known, scope.allowed)[0].update
@@ -134,9 +134,9 @@ def _update(said: ClarifyAnswer, coherence: Coherence, known: Knowledge, scope: 
 
 
 def _read_lines(text: str, page: str, catalogue: Catalogue) -> ClarifyAnswer | str:
-    """Read a person's answer, line by line; returns a sentence if a line is no answer, or two lines differ.
+    """Read a person's answer line by line; return a sentence if a line is not valid or contradicts another.
 
-    Lines of the page itself and quotations are left out.
+    Quotations and lines of the question's page do not count.
     """
     said: dict[str, Any] = {}
     for line in _own_lines(text[:MAX_READ], page):

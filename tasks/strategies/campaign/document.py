@@ -1,11 +1,11 @@
-"""OUTPUT_PLAN: the document of a campaign, with its task graph drawn.
+"""OUTPUT_PLAN: makes the document of a campaign, with its task graph as a drawing.
 
-It has the keys of plan.json, and in addition `complexity`, `task_count`, `framework_confidence`, `idioms_enforced`,
-`graph`, `mermaid` and `progress`. `confidence` is the header, and `outside` has candidates that the goal does not
-allow. `drafted_by` is the origin of the tasks: the goal, the templates, or a drafter.
+The document has the keys of plan.json, and in addition `complexity`, `task_count`, `framework_confidence`,
+`idioms_enforced`, `graph`, `mermaid` and `progress`. `confidence` is the header with the decision. `outside` lists
+candidates that the goal does not allow. `drafted_by` is the origin of the tasks: the goal, the templates, or a drafter.
 
-In the drawn graph tasks in a row are one line. Lines that end in one task are joined by a bracket. A line that leaves
-another one begins with the numbers of its dependencies.
+In the drawing a chain of tasks is one line. A bracket joins the lines that end in the same task. A line that branches
+off from another line begins with the numbers of its dependencies.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def document_with(
 
 
 def mermaid(tasks: Sequence[PlanTask]) -> str:
-    """Return the graph in the language of Mermaid."""
+    """Return the task graph as a Mermaid diagram."""
     nodes = [f'  t{task.seq}["{task.seq} {task.slug}"]' for task in tasks]
     edges = [f"  t{other} --> t{name}" for name, others in graph(tasks).items() for other in others]
     return "\n".join(("graph LR", *nodes, *edges)) + "\n"

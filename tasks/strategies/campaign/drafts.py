@@ -58,9 +58,9 @@ Judge = Callable[[Sequence[GivenTask], Sequence[str], Catalogue, str], tuple[Fie
 
 
 def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setting) -> Answer:
-    """Let the worker's drafter write the tasks.
+    """Return the plan with the tasks of the worker's drafter, the next question to the drafter, or the fallback.
 
-    If an exploration leaves something unclear, a person is asked first. Without an exploration the drafter uses the
+    If an exploration leaves something unclear, a person is asked first. Without an exploration the drafter gets the
     facts of the goal.
     """
     if is_explored(scope) and coherence_of(known, scope).decision is not CoherenceDecision.PROCEED:
@@ -102,7 +102,7 @@ def mistakes_in(refusal: Refusal) -> str:
 
 
 def _outline_of_draft(output: Any, state: CampaignState, scope: CampaignScope, by: str) -> Outline | Refusal:
-    """Plan with the tasks in `output`."""
+    """Return the plan with the tasks that a drafter wrote, or a refusal with their faults."""
     tasks = _read(output, judge_tasks, state, scope)
     if isinstance(tasks, Refusal):
         return tasks
@@ -175,7 +175,7 @@ def _judge_steps(steps: Sequence[PlannedStep], before: int, scope: CampaignScope
 
 
 def _not_chosen(tasks: Sequence[GivenTask], state: CampaignState, scope: CampaignScope) -> Iterator[FieldError]:
-    """Yield an error for each file that the goal allows but a person's choice leaves out."""
+    """Yield an error for each file that a task changes although a person's choice of files leaves it out."""
     left_out = {*scope.allowed} - {*changeable_files(state.known, scope.allowed)}
     for number, task in enumerate(tasks):
         for field, paths in (("delta", task.delta), ("creates", task.creates)):
@@ -186,7 +186,7 @@ def _not_chosen(tasks: Sequence[GivenTask], state: CampaignState, scope: Campaig
 
 
 def _read(output: Any, judge: Judge, state: CampaignState, scope: CampaignScope) -> tuple[GivenTask, ...] | Refusal:
-    """Read the tasks in `output`, or return all faults."""
+    """Return the tasks in a drafter's answer, or a refusal with all faults."""
     try:
         found = read_json(output)
     except ValueError:

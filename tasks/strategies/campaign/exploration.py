@@ -111,7 +111,7 @@ def read_exploration(
 
 
 def parse_exploration(output: Any) -> Exploration | str:
-    """Parse an exploration from any answer; returns a sentence if it is not valid."""
+    """Return the exploration in an answer of any form; a sentence with the fault if it is not valid."""
     try:
         output = read_json(output)
     except ValueError:
@@ -130,7 +130,7 @@ def parse_exploration(output: Any) -> Exploration | str:
 
 
 def objective_of(goal: Goal) -> str:
-    """Return the objective of a campaign, or else the goal's sentence, without attacks."""
+    """Return the sanitized objective of a campaign; the goal's sentence if there is none."""
     given = goal.campaign.objective if goal.campaign else None
     return sanitize(given).text if given and given.strip() else goal.goal
 

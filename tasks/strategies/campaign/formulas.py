@@ -1,7 +1,7 @@
-"""The numbers of a campaign: complexity, tasks, lines to read, tool calls.
+"""Computes the numbers of a campaign: complexity, count of tasks, lines to read, tool calls.
 
-`sections` are the `##` headers of the objective. The failure cost is the summed cost of the remembered failures, in
-thousands. The exploration supplies these failures; without them, the goal does.
+The complexity counts the `##` headers of the objective (`sections`) and the cost of remembered failures, in thousands.
+The exploration supplies these failures; without them, the goal does.
 """
 
 from __future__ import annotations

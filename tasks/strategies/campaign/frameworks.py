@@ -1,6 +1,6 @@
-"""The frameworks that campaigns know, with their weight in the complexity and their idioms.
+"""The frameworks that campaigns know, each with its weight in the complexity and its idioms.
 
-If a goal names none and there is no exploration, they are searched in the goal's texts.
+If a goal names no framework and there is no exploration, the goal's texts are searched for one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The phases from the known facts to a plan, up to a question or to steps."""
+"""Goes through the phases from the known facts to a question or to a plan with steps."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ def outline_of_tasks(
 def outline_of_given(
     known: Knowledge, tasks: Sequence[PlanTask], scope: CampaignScope, rounds: int = 0
 ) -> Outline | str:
-    """Plan with the tasks of the goal, or ask about tasks with unknown dependencies.
+    """Plan with the tasks that the goal brings, or ask a person about tasks with unknown dependencies.
 
-    Returns a sentence if the tasks cannot have the dependencies that a person named.
+    Return a sentence if the dependencies that a person named make the graph invalid.
     """
     seqs = [task.seq for task in tasks]
     waits = {
@@ -139,7 +139,7 @@ def outline_of_given(
 
 
 def plan_unaided(known: Knowledge, phase: Phase, scope: CampaignScope) -> Answer:
-    """Plan from the exploration that the goal brings, or begin with one."""
+    """Plan without a drafter, by the exploration that the goal brings; without one, begin with a step that explores."""
     if is_explored(scope):
         return draft_of(with_phases(outline(known, scope), phase))
     state = CampaignState(known=known, terms=scope.terms, waits=EXPLORE, made=1).model_dump(mode="json")

@@ -87,9 +87,10 @@ ROWS: tuple[tuple[CoherenceDecision, Trigger, Callable[[Knowledge, bool], bool]]
 
 
 def check_coherence(known: Knowledge, verifiable: bool, *, documents: bool = False) -> Coherence:
-    """Decide whether planning may go on.
+    """Return the decision whether planning may go on, with the reasons to ask a person.
 
-    `verifiable`: some command runs the tests. `documents`: only documents change, so that no tests are needed.
+    `verifiable` is true if a command runs the tests. `documents` is true if only documents change, so no tests are
+    needed.
     """
     if known.missing:
         return Coherence(CoherenceDecision.CLARIFY, (Trigger.DEPENDS,), missing=known.missing)
@@ -211,7 +212,7 @@ def _left_by(known: Knowledge, choice: Choice, meant: Sequence[str]) -> tuple[Ca
 
 
 def is_named(path: str, words: str) -> bool:
-    """Return whether words name a file by its name without the suffix."""
+    """Return whether a text contains the name of a file, without folder and suffix, as a word."""
     return name_of(path).partition(".")[0].lower() in words.lower().replace("/", " ").replace(".", " ").split()
 
 
@@ -245,7 +246,7 @@ def _named(paths: Sequence[str]) -> str:
 
 
 def options_of(coherence: Coherence, known: Knowledge, allowed: Sequence[str]) -> list[tuple[Option, ...]]:
-    """Return the options of each question."""
+    """Return the options that each question offers, in the order of the questions."""
     return [_options(trigger, place, known, allowed) for trigger, place in coherence.asked]
 
 

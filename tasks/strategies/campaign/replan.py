@@ -202,7 +202,10 @@ def _causes(progress: Mapping[str, TaskProgress]) -> dict[str, str]:
 def _add_causes(
     tasks: Sequence[PlanTask], left: Sequence[PlanTask], blocked: Collection[str], state: CampaignState
 ) -> tuple[PlanTask, ...]:
-    """Insert a new task that finds the cause before each blocked one, or before its repeated tests."""
+    """Return the incomplete tasks, with a new task that finds the cause before each blocked one.
+
+    If tests of complete SPEC tasks block a task, the new task comes before these SPEC tasks.
+    """
     taken, before = {task.seq for task in tasks}, graph(tasks)
     free = (seq for seq in map("{:03}".format, count(1)) if seq not in taken)
     again = {task.seq: task for task in left}

@@ -38,7 +38,7 @@ def depends_on(names: Sequence[str]) -> str | tuple[str, ...]:
 
 
 def graph(tasks: Sequence[PlanTask]) -> dict[str, tuple[str, ...]]:
-    """Map each task to its dependencies."""
+    """Return the dependencies of each task by its number."""
     return {task.seq: parents(task.depends) for task in tasks}
 
 
@@ -65,7 +65,7 @@ def depth(waits: Mapping[str, Sequence[str]]) -> int:
 
 
 def sequence_phase(tasks: Sequence[PlanTask], unplaced: Sequence[str] = ()) -> Phase:
-    """Return the phase with the number of tasks, the longest path, and the sections without a file."""
+    """Return the phase that reports the number of tasks, the longest path, and the sections without a task."""
     more = f", no file is named by: {'; '.join(unplaced)}" if unplaced else ""
     return Phase("DESIGN_SEQUENCE", f"Step: ordering, Status: {len(tasks)} tasks, depth={depth(graph(tasks))}{more}")
 
@@ -73,9 +73,9 @@ def sequence_phase(tasks: Sequence[PlanTask], unplaced: Sequence[str] = ()) -> P
 def merge(
     tasks: Sequence[PlanTask], changed: Sequence[PlanTask], complete: Collection[str]
 ) -> tuple[PlanTask, ...] | str:
-    """Put changed and new tasks into a plan, all or none.
+    """Return the tasks of a plan after changing some and adding others, or a sentence if the plan would be invalid.
 
-    Complete tasks stay as they are, and may be listed unchanged. Returns a sentence if the plan would be invalid.
+    A draft may list a complete task unchanged, but not change it.
     """
     known = {task.seq: task for task in tasks if task.seq in complete}
     changed = [task for task in changed if task.seq not in known or not _is_same(task, known[task.seq])]
@@ -90,7 +90,7 @@ def merge(
 
 
 def _is_same(task: PlanTask, other: PlanTask) -> bool:
-    """Return whether two tasks have the same request for the same files."""
+    """Return whether two tasks have the same type, name and files."""
     return (task.type, task.slug, {*task.delta}, {*(task.creates or ())}) == (
         other.type,
         other.slug,
@@ -115,7 +115,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """A task before it has a verification and a budget."""
+    """A designed task that has no verification and no budget yet."""
 
     type: TaskType
     slug: str
@@ -136,7 +136,7 @@ def shape(count: int, sources: int, tests: int, sections: int) -> Shape:
 
 
 def split(items: Sequence[T], parts: int) -> tuple[tuple[T, ...], ...]:
-    """Split `items` into `parts` runs of nearly equal length, longer ones first."""
+    """Split `items` into `parts` runs in order, nearly equal in length, longer runs first."""
     size, more = divmod(len(items), parts)
     ends = [size * number + min(number, more) for number in range(parts + 1)]
     return tuple(tuple(items[start:end]) for start, end in pairwise(ends))

@@ -107,7 +107,7 @@ class Setback(Record):
 
 
 class TaskProgress(Record):
-    """The progress of a task, and its steps that have not ended."""
+    """The status of a task, its results, and its steps that have not ended."""
 
     status: TaskStatus = TaskStatus.PENDING
     steps: tuple[str, ...] = ()

@@ -240,17 +240,17 @@ def _was_blocked(before: Setback, seq: str) -> str:
 
 
 def tasks_of(document: Mapping[str, Any] | None) -> tuple[PlanTask, ...]:
-    """Return the tasks of a document."""
+    """Return the tasks in a campaign's document."""
     return tuple(PlanTask.model_validate(each) for each in (document or {}).get("tasks", ()))
 
 
 def task_of(state: CampaignState, step_id: str) -> str | None:
-    """Return the task of a step that has not ended yet."""
+    """Return the number of the task that a step belongs to; None if the step has ended or is of no task."""
     return next((seq for seq, each in state.progress.items() if step_id in each.steps), None)
 
 
 def complete_tasks(state: CampaignState) -> frozenset[str]:
-    """Return the tasks that are complete."""
+    """Return the numbers of the complete tasks."""
     return frozenset(seq for seq, each in state.progress.items() if each.status is TaskStatus.COMPLETE)
 
 

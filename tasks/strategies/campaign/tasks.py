@@ -119,10 +119,10 @@ def _meant_files(known: Knowledge, project: Project) -> tuple[str, ...]:
 
 
 def _tests_for(sources: Sequence[str], known: Knowledge, allowed: Sequence[str]) -> tuple[str, ...]:
-    """Return the test files that may be written.
+    """Return the test files that may be written, MAX_TESTS at most.
 
-    First those that a person or the exploration named, else those named after the source files. Without any, these are
-    all allowed ones, unless they are too many.
+    These are the tests that a person or the exploration named, else tests named after the source files. If there are
+    none of both, all allowed tests count, unless they are too many.
     """
     if known.untested:
         return ()

@@ -36,7 +36,7 @@ def only_documents(files: Sequence[str]) -> bool:
 
 
 class Check(StrEnum):
-    """The verification of a step; a project knows the command of its language for each."""
+    """The kinds of verification of a step; a project knows the command of its language for each kind."""
 
     NONE = "none"
     QUICK = "quick"  # syntax of the step's own files
@@ -134,7 +134,7 @@ class FolderProject:
 
     @cached_property
     def _configuring(self) -> Mapping[str, str]:
-        """The manifests that may configure linters and type checkers, those of folders above included."""
+        """The manifests that may configure linters and type checkers, also those in folders above, by path."""
         above = {f"../{name}": text for name, text in self.around.items()}
         return {**self.goal.context.manifests, **above} if above else self.goal.context.manifests
 
@@ -198,12 +198,12 @@ class FolderProject:
         return tuple(path for path in tests if path.endswith(suffixes) and is_named_as_test(path))
 
     def syntax_checks(self, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-        """Return the checks of tests before their code exists: of their form, and of their imports by pytest."""
+        """Return the checks of test files whose code does not exist yet: their syntax, and a collection by pytest."""
         form = self.catalogue.recipe(self.language.quick, files) if self.language else ()
         return (*form, *self.collected(tuple(files)))
 
     def collected(self, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Let pytest collect the tests among `files`, if it runs the tests of the project."""
+        """Return the command that collects the tests among `files`; empty if the project does not use pytest."""
         tests, last = self.tests_among(files), self.tests[-1:]
         spelling = self.catalogue.spelling(last[0]) if last and last[0].tool in RUNS_PYTEST else ()
         if not (tests and spelling):

@@ -127,7 +127,7 @@ def _member(
 
 
 def _has_no_tests(context: GoalContext, language: Language | None) -> bool:
-    """Return whether the complete listing of a folder has no test; pytest counts that as a failure."""
+    """Return whether a Python project surely has no test, so that a run of pytest would fail."""
     is_python = language is not None and language.name == "python"
     return is_python and context.files_complete and not any(map(is_named_as_test, context.files))
 

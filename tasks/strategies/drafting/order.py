@@ -1,4 +1,4 @@
-"""Orders drafted steps: with valid ids, and dependencies on existing steps without cycles."""
+"""Gives drafted steps valid ids, and dependencies that exist and form no cycle."""
 
 from __future__ import annotations
 

@@ -113,7 +113,10 @@ class Project(FolderProject):
         return special or self.tests
 
     def quick_checks(self, files: tuple[str, ...], *, whole: bool) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
-        """Aim the chosen linters and type checkers at `files`, each in its folder; see `FolderProject`."""
+        """Return the commands of the chosen linters and type checkers for `files`, each in its project's folder.
+
+        See `FolderProject.quick_checks`.
+        """
         if not self.members:
             return super().quick_checks(files, whole=whole)
         tools: list[VerifyTool] = []
@@ -157,13 +160,13 @@ class Project(FolderProject):
         )
 
     def syntax_checks(self, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-        """Return the checks of tests before their code exists: they are well-formed."""
+        """Return the checks of test files whose code does not exist yet, each in the folder of its project."""
         if not self.members:
             return super().syntax_checks(files)
         return self._each(tuple(files), lambda project, some: project.syntax_checks(some))
 
     def collected(self, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Let pytest collect the tests among `files`, each in its folder; see `FolderProject`."""
+        """Return the commands of pytest that collect the tests among `files`, each in its project's folder."""
         if not self.members:
             return super().collected(files)
         return self._each(files, lambda project, some: project.collected(some))

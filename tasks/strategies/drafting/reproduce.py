@@ -1,7 +1,7 @@
-"""The first step of a plan, which runs the subject of the goal at its base, before any agent is paid.
+"""Makes the first step of a plan, which reproduces the failure at the goal's base, before an agent is paid.
 
-The goal's failing tests run three times, because one run does not reproduce a test that fails only sometimes. Then the
-checks run that a template added for existing files.
+The goal's failing tests run three times, because a test that fails only sometimes may pass once. Checks that a template
+added for existing files run next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The step that reviews a supplied plan: all tests, and quick checks on the changed files."""
+"""Makes the step that reviews a supplied plan: it runs all tests, and quick checks on the changed files."""
 
 from __future__ import annotations
 

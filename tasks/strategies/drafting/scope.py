@@ -122,7 +122,7 @@ def _of_patterns(
 
 
 def _phases(scope: Scope) -> list[Scope]:
-    """Return the scopes of the two phases of a level that has them."""
+    """Return a scope for each phase of its risk level; only the scope itself if the level has no phases."""
     return [replace(scope, phase=phase) for phase in (PHASES if RISK[scope.level].two_phase else (None,))]
 
 

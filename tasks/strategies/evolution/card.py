@@ -1,4 +1,4 @@
-"""The card of a finished plan's commit, for the next goals of the experiment."""
+"""Makes the card of a finished plan's commit, for the next goals of the same experiment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The document of an evolution plan: the prompt, the plan, and the effort to get it."""
+"""Makes the document of an evolution plan: the prompt, the plan, and the attempts and time of its draft."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def schema_of(live: LivePlan) -> Mapping[str, Any] | None:
 
 
 def shown_prompt(prompt: str) -> str:
-    """Truncate a prompt for the document; it is already sanitized."""
+    """Return a sanitized prompt for the document; if it is too long, its end is cut and counted."""
     more = len(prompt) - MAX_PROMPT
     return f"{prompt[:MAX_PROMPT]}\n[{more} characters more]" if more > 0 else prompt
 

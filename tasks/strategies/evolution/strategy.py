@@ -168,7 +168,7 @@ def answer(_: LivePlan, __: Any, ___: Catalogue) -> Expansion | str:
 
 
 def stuck(live: LivePlan, _: Catalogue) -> Expansion | None:
-    """Execute the fallback plan, once, if no step has changed anything."""
+    """Expand the plan by its drafted fallback, once, if no step has changed anything; else return None."""
     state = state_of(live)
     if state.stage is not Stage.WORKING or state.patched or state.fell_back:
         return None
@@ -276,7 +276,7 @@ def _no_plan(attempts: int) -> str:
 
 
 def _queue_cycle(live: LivePlan) -> QueueCycle[ParsedPlan]:
-    """Return the functions for the answer to the step that asks."""
+    """Return the functions for a controller's answer to the step that asks for a draft."""
 
     def accept(found: ParsedPlan, end: End) -> Expansion:
         seconds = (live.now - state_of(live).began) / 1000
@@ -286,7 +286,7 @@ def _queue_cycle(live: LivePlan) -> QueueCycle[ParsedPlan]:
 
 
 def _halt(live: LivePlan, end: End) -> Expansion:
-    """Halt with the last failure."""
+    """Halt the plan, because the step that drafts or the step that finds files gave nothing usable."""
     most = state_of(live).attempts if end.step_id == DRAFT_ID else 1 + int(end.facts.get("retry_limit") or 0)
     attempts = end.attempt or most
     reason = _no_plan(attempts)

@@ -47,7 +47,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """The first words of a roadmap item, the function that finds its files, and its action."""
+    """A row of the table of roadmap verbs: the pattern of the first words, how to find the files, and the action."""
 
     opening: re.Pattern[str]
     targets: Callable[[Gap, Inventory], tuple[str, ...]]

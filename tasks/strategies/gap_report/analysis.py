@@ -77,7 +77,7 @@ def inbox_gap(item: InboxItem) -> Gap:
 
 
 def wish(item: InboxItem) -> str:
-    """Return the request of an inbox item as one text."""
+    """Return the title and description of an inbox item as one text."""
     return f"{item.title}: {item.what}"[:MAX_DESCRIPTION] if item.what else item.title
 
 

@@ -1,4 +1,4 @@
-"""The checks of an iteration in addition to its tests, and how each is aimed at files.
+"""Chooses the checks of an iteration in addition to its tests, and runs each on the right files.
 
 A check is a command of the catalogue without files. A goal or an operator names checks. Otherwise the goal's manifests
 configure them; without a manifest, Python has two default checks.
@@ -206,7 +206,7 @@ def aim_at_all(project: FolderProject, command: Command) -> tuple[VerifyTool, ..
 
 
 def is_wanted(tool: VerifyTool, text: str, catalogue: Catalogue) -> bool:
-    """Return whether words of a `text` name a check, or its subject."""
+    """Return whether a `text` names a check or the subject of the check, such as types."""
     about = _ABOUT.get(catalogue.contracts[tool.tool].category, r"(?!)")
     named = re.findall(r"[\w-]+", text.casefold())
     return any(re.fullmatch(about, word) or word == title_of(tool.argv) for word in named)

@@ -1,7 +1,7 @@
-"""An iteration and its document: the gap, the actions, the criteria and the risk.
+"""Makes an iteration and its document: the gap, the actions, the criteria and the risk.
 
-Two criteria apply to Python, and to an unknown language; the others are those of the gap. A gap that ever failed is of
-high risk.
+Two criteria apply to Python and to an unknown language; the others depend on the gap. A gap that ever failed has high
+risk.
 """
 
 from __future__ import annotations
@@ -176,6 +176,6 @@ def estimate_file(path: str, action: ActionType) -> EstimatedRisk:
 
 
 def level_of(path: str, action: ActionType, *, failed: bool) -> RiskLevel:
-    """Return the level of a step that touches `path`; documentation cannot break anything."""
+    """Return the risk level of a step that changes `path`; a document is LOW unless in a domain, or its gap failed."""
     risk = HIGH if failed else estimate_file(path, action)
     return RiskLevel.LOW if risk is MEDIUM and role_of(path) is Role.DOCUMENT else LEVEL[risk]

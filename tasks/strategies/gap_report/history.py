@@ -1,6 +1,6 @@
-"""Earlier attempts at a gap, from the records of a goal and the plan history.
+"""Counts earlier attempts at a gap, from the records of a goal and the plan history.
 
-A streak belongs to one gap, and only another end of that gap ends it; iterations of other gaps do not.
+Failures in a row are counted for each gap. Only another end of the same gap ends the row; other gaps do not.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class GapHistory:
 
     @property
     def counted(self) -> int:
-        """The number of iterations that the planner itself has planned."""
+        """The number of iterations that the planner has planned for this repository."""
         return self.counters.get(COUNTER, 0)
 
     @property

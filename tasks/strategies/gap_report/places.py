@@ -212,7 +212,7 @@ class Places:
 
     @cached_property
     def _modules(self) -> dict[str, str]:
-        """The folders below a folder `modules`, by their names."""
+        """The folder of each module, by the module's name; modules are below a folder `modules`."""
         index: dict[str, str] = {}
         for path in self.files:
             parts = path.split("/")
@@ -247,7 +247,7 @@ def _is_protected(word: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ModuleDocument:
-    """One of a module's two documents."""
+    """A document that describes a module: its CONTRACT.md or its SPEC.md."""
 
     path: str
     folder: str  # with a slash
@@ -261,7 +261,7 @@ class ModuleDocument:
         return fit("; ".join(filter(None, (first[1] if first else "", *headings))), MAX_GIST)
 
     def files_among(self, places: Places) -> tuple[str, ...]:
-        """Return the files of the module that the document names: the known ones, or all if the module has none."""
+        """Return the module's files that the document names: known files, or any if no file of the module is known."""
         words = [one or other for one, other in _CODE.findall(self.text)]
         names = [clean(word) for word in words if not word.endswith(MODULE_DOCUMENTS)]
         folder = self.folder
@@ -292,7 +292,7 @@ class Documents:
         )
 
     def around(self, files: Iterable[str]) -> tuple[ModuleDocument, ...]:
-        """Return the documents of the nearest folder with any, above each of `files`."""
+        """Return the module documents nearest to each of `files`: in its folder, or in the next folder above."""
         nearest: list[str] = []
         for path in files:
             parts = path.split("/")[:-1]

@@ -76,7 +76,7 @@ MAX_LISTED = 1000  # files in the choice of an exploration
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
-    """Answer `goal` with the iteration that closes its most critical gap. Pure."""
+    """Return the answer to `goal`: a plan for its most critical gap, a rejection, or nothing to do. Pure."""
     given = goal.gap_report
     if given is None:
         return reject("missing_gap_report", (field_error("/gap_report", "missing_gap_report", "Send a gap report."),))
@@ -250,7 +250,7 @@ def _with_gaps_tests(iteration: Iteration) -> Project:
 
 
 def _failing(project: Project, tests: Iterable[str]) -> Project:
-    """Set the failing tests of a project."""
+    """Return the project with `tests` as its failing tests."""
     context = project.goal.context.model_copy(update={"failing_tests": tuple(dict.fromkeys(tests))})
     return replace(project, goal=project.goal.model_copy(update={"context": context}))
 

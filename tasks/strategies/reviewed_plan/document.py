@@ -63,7 +63,7 @@ def open_document(goal: Goal, given: ReviewedPlanInput, now: int) -> ReviewDocum
 
 
 def empty_plan(goal: Goal, now: int) -> Plan:
-    """Return an empty plan.json; its id depends only on goal and time, so that the same draft gives the same plan."""
+    """Return an empty plan.json; its id depends only on goal and time, so a repeated draft has the same id."""
     digest = hashlib.blake2b(codec.dumps([goal.goal_id, goal.goal, now]), digest_size=16).hexdigest()
     parts = (digest[:8], digest[8:12], f"8{digest[13:16]}", f"8{digest[17:20]}", digest[20:])  # a UUID of version 8
     return Plan(plan_id="-".join(parts), created_at=rfc3339(now))

@@ -100,7 +100,7 @@ def uncount(file: QrFile) -> QrFile:
 
 
 def accept(file: QrFile, ids: Collection[str], reason: str) -> QrFile:
-    """Let these items pass although they failed, and store the reason."""
+    """Return the file with these items accepted although they failed, with the reason."""
     change = {"accepted": True, "acceptance_reason": reason}
     items = (
         item.model_copy(update={**change, "version": item.version + 1}) if item.id in ids else item

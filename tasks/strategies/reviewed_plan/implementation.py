@@ -112,7 +112,7 @@ def least_level(files: tuple[str, ...]) -> RiskLevel:
 
 
 def split_files(files: Sequence[str], least: RiskLevel) -> tuple[WorkPiece, ...]:
-    """Split files by the size that the risk of each allows, riskier ones first."""
+    """Return the parts of the files, each within the number that its risk allows, riskier files first."""
     found = split(files, lambda path: assess_declared(least, (path,)).level)
     return tuple(WorkPiece(each.files, each.level, len(found) == 1, each.phase) for each in found)
 

@@ -98,7 +98,7 @@ def _of_milestone(milestone: Milestone) -> Iterator[str]:
 
 
 def _files(milestone: Milestone, allowed: Collection[str] | None) -> Iterator[str]:
-    """Yield the faults in the files of a milestone that is executed here."""
+    """Yield an error for each file of a milestone that may not change; none if someone else executes the milestone."""
     if is_external(milestone):
         return
     for path in files_of(milestone):
@@ -114,7 +114,7 @@ def gaps(plan: Plan, phase: QrPhase) -> Iterator[str]:
 
 
 def is_coded(milestone: Milestone) -> bool:
-    """Return whether the code of a milestone is written here."""
+    """Return whether the steps of this plan write code for a milestone."""
     return not milestone.is_documentation_only and not is_external(milestone)
 
 

@@ -1,4 +1,4 @@
-"""plan.md: plan.json for people; it is derived, and never read back."""
+"""Writes plan.md: plan.json as a text for people; nothing ever reads plan.md back."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _diagram(title: str, diagram: Diagram) -> Iterator[str]:
 
 
 def _fenced(text: str, language: str = "") -> tuple[str, ...]:
-    """Fence code; the fence is longer than any inside."""
+    """Return code in a fence that is longer than every fence inside."""
     fence = "```"
     while fence in text:
         fence += "`"

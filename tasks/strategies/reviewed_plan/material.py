@@ -1,4 +1,4 @@
-"""The input of a step: the documents that its row reads, and the form of its answer."""
+"""Makes the input of a step: the documents that its row reads, and the form of its answer."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _qr(step: OpenStep) -> Any:
 
 
 def _milestone(step: OpenStep) -> Any:
-    """Return the parts of the plan that one milestone needs."""
+    """Return one milestone with the decisions, constraints and overview of the plan that a controller needs for it."""
     plan, name = step.document.plan, milestone_of(step.step_id)
     found = next((each for each in plan.milestones if each.id == name), None)
     if found is None:

@@ -27,7 +27,7 @@ WORKERS = (RoleName.DEVELOPER, RoleName.WRITER)  # the roles that may change fil
 
 
 def delegate_of(milestone: MilestoneFacts) -> str | None:
-    """Return the delegate of a milestone, without the `@agent-` before the name; None if it has none."""
+    """Return the name that a milestone is delegated to, without `@agent-`; None if it is not delegated."""
     return milestone.delegated_to.strip().removeprefix("@agent-") if milestone.delegated_to else None
 
 
@@ -38,7 +38,7 @@ def is_external(milestone: MilestoneFacts) -> bool:
 
 
 def worker_of(milestone: MilestoneFacts) -> RoleName:
-    """Return the role that executes a milestone: its delegate, else by its kind of change."""
+    """Return the role that executes a milestone: the delegate if there is one, else the role for its kind of change."""
     if (name := delegate_of(milestone)) in WORKERS:
         return RoleName(str(name))
     return RoleName.WRITER if milestone.is_documentation_only else RoleName.DEVELOPER
@@ -52,7 +52,7 @@ def waves_of(plan: Plan) -> tuple[tuple[Milestone, ...], ...]:
 
 
 def wave_faults(plan: Plan) -> Iterator[str]:
-    """Yield the faults in the order of the milestones."""
+    """Yield the faults in the dependencies and waves of a plan's milestones, such as a cycle."""
     graph = {each.id: each.depends_on for each in plan.milestones}
     for milestone in plan.milestones:
         for name in milestone.depends_on:

@@ -76,7 +76,7 @@ def planner_step(brief: Brief, change: Callable[[Turn], Turn] | None = None) -> 
 
 
 def context_step(brief: Brief) -> WorkflowRow:
-    """Return a row that takes context.json from the goal, or has a role write it if the goal asks for that."""
+    """Return a row that takes context.json from the goal, or lets the architect write it if the goal asks for this."""
 
     asked = replace(brief, role=RoleName.ARCHITECT)
 
@@ -249,7 +249,7 @@ def qr_gate_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> Wo
 
 
 def reconcile_step(brief: Brief) -> WorkflowRow:
-    """Return the last row, whose reviewer compares plan and outcome."""
+    """Return the last row, with a step whose reviewer compares plan and outcome."""
 
     def enter(turn: Turn) -> Moved:
         step = role_step(brief, StepType.REVIEW, brief.name, turn.goal)

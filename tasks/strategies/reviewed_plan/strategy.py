@@ -136,7 +136,7 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
 
 
 def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
-    """Apply a person's decision about a gate that does not pass, or about work that failed."""
+    """Continue the plan as a person decided about a gate or failed work; return a sentence for an invalid answer."""
     state = state_of(live)
     turn = turn_of(live, catalogue, state)
     if state.work_asked:

@@ -1,6 +1,6 @@
 """The whole workflow as one table: eleven rows of planning, nine of execution.
 
-A row has its role, its inputs and outputs, its work and checks, and the next rows after a pass and a fail.
+Each row names its role, its inputs and outputs, its work and checks, and the next rows after a pass and after a fail.
 """
 
 from __future__ import annotations

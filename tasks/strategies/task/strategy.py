@@ -84,14 +84,14 @@ def _draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the prompt and the schema for the step that asks."""
+    """Return the prompt and the answer's schema for the step that asks for a draft; None for any other step."""
     if facts["step_id"] != DRAFT_ID:
         return None
     return {"prompt": TaskState.model_validate(live.state).prompt, "schema": TASK_DRAFT_SCHEMA}
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
-    """Return the faults that a drafter has to repair."""
+    """Return the faults that a drafter has to repair in an answer; None if there are none."""
     if facts["step_id"] != DRAFT_ID:
         return None
     found = _queue_cycle(live, catalogue_of(live.tools)).refusal(output)
@@ -99,7 +99,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
 
 
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
-    """Go on with the drafted plan, or with the template's."""
+    """Expand the plan after the step that asks: by the drafted steps, or by the template's if no draft is usable."""
     return _queue_cycle(live, catalogue).go_on(end) if end.step_id == DRAFT_ID else None
 
 
@@ -109,7 +109,7 @@ def answer(_: LivePlan, __: Any, ___: Catalogue) -> Expansion | str:
 
 
 def stuck(_: LivePlan, __: Catalogue) -> Expansion | None:
-    """Leave a plan that cannot go on to the halt rules."""
+    """Return None: the halt rules decide about a plan that cannot go on."""
     return None
 
 
@@ -226,7 +226,7 @@ def _ask_controller(project: Project, template: Answer, options: DraftOptions, p
 
 
 def _queue_cycle(live: LivePlan, catalogue: Catalogue) -> QueueCycle[ParsedDraft]:
-    """Return the functions for the answer to the step that asks."""
+    """Return the functions for a controller's answer to the step that asks for a draft."""
     state = TaskState.model_validate(live.state)
 
     def judge(output: Any) -> ParsedDraft | Refusal:

@@ -71,7 +71,7 @@ def supply(step: PlannedStep) -> dict[str, Any]:
 
 
 class _Verifications:
-    """Reads the `verify` of supplied steps: commands and recipes of the catalogue, or a recipe by milestone."""
+    """Reads the `verify` of supplied steps: commands, recipes of the catalogue, or the name of a milestone."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
