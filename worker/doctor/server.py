@@ -224,7 +224,8 @@ def queue(site: Site, stream: str, pages: float = math.inf) -> Iterator[Finding]
 def _strays(site: Site, stream: str, page: Iterable[tuple[bytes, dict[bytes, bytes]]]) -> Iterator[Finding]:
     """Find specs without a live attempt.
 
-    One commit writes a spec with its attempt, and one commit ends both. So a spec without an attempt is never started.
+    One commit writes a spec with its attempt, and one commit ends both. So a spec without its attempt will never
+    get one.
     """
     number = int(stream.partition("{")[2].partition("}")[0])
     specs = [(entry, _owner(Partition(number), fields)) for entry, fields in page]
