@@ -1,4 +1,4 @@
-"""Recipes by milestone: the verification of a step by its purpose, in any language of its repository."""
+"""Chooses the tools that verify a step by its purpose, quick, focused or full, in any language of the repository."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_NEAR = 64  # tests of one name to search for the nearest; of more all tests
 
 
 class Milestone(StrEnum):
-    """The purpose of a step, as the name of the recipe that verifies it."""
+    """The purpose of a step; its value is the name of the recipe that verifies the step."""
 
     QUICK = "quick"  # it reads and analyses: the form of its files
     FOCUSED = "focused"  # it patches: what looks at its files alone, and their tests
