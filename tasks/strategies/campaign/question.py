@@ -1,8 +1,9 @@
 """COHERENCE_CHECK: decides whether a campaign can be planned, and writes the question to a person if it cannot.
 
-Planning can go on if the files to change and their verification are known, and if no choice is open: an "or" of the
-objective, or several equally likely files. If tasks of the goal have unknown dependencies, the question is only about
-these. The same facts always give the same page. A page offers two or three options, each with its effect on the plan.
+Planning can go on if the files to change and their verification are known, and if no choice is open. An open choice is
+an "or" of the objective, or several equally likely files. If tasks of the goal have unknown dependencies, the question
+is only about these. The same facts always give the same page. A page offers two or three options, each with its effect
+on the plan.
 """
 
 from __future__ import annotations
