@@ -1,1 +1,1 @@
-"""Rules for every plan of any kind: validation, risk, budgets, and the interface of strategies."""
+"""Rules for plans of every kind: validation, risk, budgets, and the interface of strategies."""

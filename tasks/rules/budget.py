@@ -1,7 +1,8 @@
-"""The budgets of a plan: defaults per kind, a reservation per attempt that is settled once, and a warning in time.
+"""The budgets of a plan: defaults for each kind, reservations of attempts, usage, and a warning in time.
 
-A reservation is also taken from each grant of a day budget that applies to the plan. The unused part is given back on
-the same day. A grant that is too small is refilled outside of the commit, and then the plan is looked at again.
+Each attempt has one reservation, which is settled once. Each grant of a day budget that applies to the plan reserves
+the same tokens, and gets the unused part back on the same day. A grant that is too small is refilled outside of the
+commit, and then the plan is looked at again.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ LEARNED_MODES = ("patch", "read_only")  # no agent runs in the others
 
 
 class Expected(NamedTuple):
-    """The expected usage of a plan's steps if each succeeds at once; steps of mode `test` use no tokens."""
+    """The sums of the estimates of a plan's steps, one attempt for each step; steps of mode `test` use no tokens."""
 
     steps: int = 0
     tokens: int = 0
@@ -58,9 +59,10 @@ def expect(steps: Iterable[PlannedStep]) -> Expected:
 
 
 def limits_of(goal: Goal, policy: Policy = BUILT_IN, expected: Expected = Expected()) -> dict[str, int | None]:  # noqa: B008 (a tuple)
-    """Complete the goal's limits with defaults; a default is never less than the expected needs of the plan's steps.
+    """Return the goal's limits, completed with the defaults of its policy; None means no limit.
 
-    None means no limit. A limit is at most the bound of the goal's policy.
+    The defaults of tokens, patch cycles, failing outcomes and time are raised to the needs of the plan's steps. No
+    limit is above the bound in the goal's policy.
     """
     rules = list(policy.rules_of(goal.kind, goal.tenant, goal.context.repo))
     limits = {name: value for each in rules for name, value in each.defaults.items()}
@@ -94,7 +96,7 @@ def _least(limit: int | None, most: int) -> int:
 
 
 def approvals_of(goal: Goal, policy: Policy) -> tuple[RiskLevel, ...]:
-    """Return the risks of steps that need an approval: those of the goal and those of its policy."""
+    """Return the risk levels whose steps need an approval, because the goal or its policy demands it."""
     asked = dict.fromkeys(goal.approvals)
     for each in policy.rules_of(goal.kind, goal.tenant, goal.context.repo):
         asked |= dict.fromkeys(each.approvals)
@@ -102,7 +104,10 @@ def approvals_of(goal: Goal, policy: Policy) -> tuple[RiskLevel, ...]:
 
 
 def bind(goal: Goal, policy: Policy) -> Goal:
-    """Write the limits under its policy into a goal; those of the built-in policy are the same everywhere."""
+    """Return the goal with the limits that its policy gives it; unchanged under the built-in policy.
+
+    The built-in policy is the same everywhere, so its limits need not be written into the goal.
+    """
     if not policy.digest:
         return goal
     return goal.model_copy(update={"limits": goal.limits.model_copy(update=limits_of(goal, policy))})
@@ -114,12 +119,15 @@ def requires_receipts(plan: PlanHead) -> bool:
 
 
 def requires_reports(plan: PlanHead) -> bool:
-    """Return whether a tool of tests passes in this plan only with a complete report."""
+    """Return whether a test tool passes in this plan only if it has a complete report."""
     return plan.limits.get(REPORTS) == 0
 
 
 def first_exhausted(plan: PlanRecord) -> str | None:
-    """Return the first budget that is used up, reservations included; a limit of 0 allows attempts that use none."""
+    """Return the name of the first budget that is used up, reservations included; None if every budget has a rest.
+
+    A limit of 0 is never used up by itself: attempts that use nothing of this budget are allowed.
+    """
     limits, spent, reserved = plan.head.limits, plan.spent, plan.reserved
     for name in BUDGETS:
         limit = limits[name]
@@ -129,7 +137,7 @@ def first_exhausted(plan: PlanRecord) -> str | None:
 
 
 def available(plan: PlanRecord, name: str, amount: int) -> int:
-    """Return how much of `amount` an attempt may reserve: no more than is left."""
+    """Return how much of `amount` an attempt may reserve: all of it, or the rest of the budget if that is less."""
     limit = plan.head.limits[name]
     return amount if limit is None else max(0, min(amount, limit - plan.spent[name] - plan.reserved[name]))
 
@@ -142,7 +150,7 @@ def reserve(plan: PlanRecord, tokens: int, patch_cycles: int) -> None:
 
 
 def settle(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, estimate: Mapping[str, Any]) -> Booked:
-    """Release the reservation of `attempt` and book its usage; for a missing figure the reservation counts."""
+    """Release the reservation of `attempt` and book its usage; a missing figure counts as the reserved amount."""
     said = metrics or NO_METRICS
     if said.tokens_used is None and attempt.tokens < estimate["tokens"]:
         _remember_cut(plan, "tokens", estimate["tokens"] - attempt.tokens)
@@ -154,7 +162,7 @@ def settle(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, estimate
 
 
 def usage_of(attempt: Attempt, metrics: Figures | None) -> Booked:
-    """Return the usage of an attempt; for a missing figure its reservation counts."""
+    """Return the usage of an attempt; a missing figure for tokens or patch cycles counts as the reserved amount."""
     said = metrics or NO_METRICS
     return (
         attempt.tokens if said.tokens_used is None else said.tokens_used,
@@ -164,7 +172,10 @@ def usage_of(attempt: Attempt, metrics: Figures | None) -> Booked:
 
 
 def has_room(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, tokens: int, patch_cycles: int) -> bool:
-    """Return whether `attempt` may end and so much may be reserved, with no budget used up or running low."""
+    """Return whether `attempt` may end and the next one reserve these amounts, without a budget that runs low.
+
+    False if a budget would be used up, or would need its first warning.
+    """
     limits, spent, reserved = plan.head.limits, plan.spent, plan.reserved
     used_tokens, used_cycles, calls = usage_of(attempt, metrics)
     for name, used, wanted in (
@@ -181,7 +192,7 @@ def has_room(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, tokens
 
 
 def usage_name(mode: str, queue: str) -> str:
-    """Return the name of the usage records for attempts of a mode on a queue; empty if none are kept."""
+    """Return the name under which usage is kept for attempts of a mode on a queue; empty if none is kept."""
     return f"{mode}:{queue}" if mode in LEARNED_MODES and queue != DELIVERIES else ""
 
 
@@ -196,7 +207,7 @@ def used_tokens(facts: Mapping[str, Any], metrics: Figures | None) -> UsedTokens
 def settle_handed_back(plan: PlanRecord, attempt: Attempt, metrics: Figures | None, *, held: bool) -> Booked:
     """Release the reservation of `attempt` and book its usage; a missing figure counts as 0.
 
-    With `held` at least the reservation is booked.
+    With `held`, at least the reserved amounts are booked.
     """
     used = metrics or NO_METRICS
     release(plan, attempt)
@@ -205,9 +216,10 @@ def settle_handed_back(plan: PlanRecord, attempt: Attempt, metrics: Figures | No
 
 
 def book(plan: PlanRecord, tokens: int, patch_cycles: int = 0, tool_calls: int = 0) -> Booked:
-    """Book usage; tokens only up to the rest of the plan's limit, so that no plan costs more than its limit.
+    """Add usage to the sums of the plan, and return the booked amounts.
 
-    Reservations of other attempts are not subtracted: an attempt that used too much leaves less for them.
+    Tokens beyond the plan's limit are not booked, so no plan costs more than its limit. Reservations of other attempts
+    are not subtracted: an attempt that used too much leaves less for them.
     """
     limit = plan.head.limits["tokens"]
     spent = plan.spent["tokens"]
@@ -229,7 +241,7 @@ def forfeit(plan: PlanRecord, attempt: Attempt) -> None:
 
 
 def release(plan: PlanRecord, attempt: Attempt) -> None:
-    """Release the reservation of an attempt that no controller claimed; nothing was used."""
+    """Remove the reservation of `attempt` from the plan, and book nothing."""
     plan.reserved["tokens"] -= attempt.tokens
     plan.reserved["patch_cycles"] -= attempt.patch_cycles
     plan.dirty.add("live")
@@ -238,7 +250,10 @@ def release(plan: PlanRecord, attempt: Attempt) -> None:
 def remember_spender(
     plan: PlanRecord, step_id: str, attempt: int, tokens: int, patch_cycles: int, tool_calls: int = 0
 ) -> None:
-    """Record an attempt that used much of a budget; each budget keeps at most SPENDER_SHARE of them."""
+    """Record an attempt that used much of a budget.
+
+    Much is at least the limit divided by SPENDER_SHARE. Each budget keeps at most SPENDER_SHARE attempts, the largest.
+    """
     limits, never = plan.head.limits, SPENDER_SHARE * (tokens + patch_cycles + tool_calls) + 1
     if (
         SPENDER_SHARE * tokens < (limits["tokens"] or never)
@@ -261,13 +276,13 @@ def spenders_of(plan: PlanRecord, name: str) -> list[dict[str, Any]]:
 
 
 def _remember_cut(plan: PlanRecord, name: str, missing: int) -> None:
-    """Record how much less than its estimate an attempt could reserve; a higher limit would book more (for advice)."""
+    """Record that an attempt could reserve less than its estimate; advice shows what a higher limit would book."""
     short = plan.spending.cut_short
     short[name] = short.get(name, 0) + missing
 
 
 def settle_without_outcome(unit: UnitOfWork, step_id: str, attempt: Attempt, *, claimed: bool) -> None:
-    """Settle an attempt without an outcome: its reservation is spent if a controller claimed it, else released."""
+    """Settle an attempt that has no outcome: book its reservation if a controller claimed it, else release it."""
     if claimed:
         forfeit(unit.plan, attempt)
         remember_spender(unit.plan, step_id, attempt.attempt, attempt.tokens, attempt.patch_cycles)
@@ -277,13 +292,16 @@ def settle_without_outcome(unit: UnitOfWork, step_id: str, attempt: Attempt, *, 
 
 
 def lapse(unit: UnitOfWork, attempt: Attempt, used: int) -> None:
-    """Record that `attempt` ended with so many tokens used; its reservation from another day expired with that day."""
+    """Record the unused tokens of an attempt that was reserved on another day, after it used `used` tokens.
+
+    The grant of that day does not get these tokens back.
+    """
     if attempt.at // DAY_MS != unit.snapshot.now // DAY_MS:
         unit.lapsed += max(0, attempt.tokens - used)
 
 
 def allowance(unit: UnitOfWork, wanted: int) -> int | None:
-    """Return how many of `wanted` tokens the day budgets leave for an attempt; None if it cannot start now."""
+    """Return how many of `wanted` tokens an attempt may use under the day budgets; None if it cannot start now."""
     grants = unit.snapshot.grants
     for scope, grant in grants.items():
         left = grant.left - unit.tokens_used
@@ -301,7 +319,7 @@ def allowance(unit: UnitOfWork, wanted: int) -> int | None:
 
 
 def remaining_fraction(plan: PlanRecord) -> float:
-    """Return the rest of the scarcest budget, from 0 to 1; attempts in flight count as spent."""
+    """Return the share that is left of the scarcest budget, from 0 to 1; reservations count as spent."""
     limits, spent, reserved = plan.head.limits, plan.spent, plan.reserved
     least = 1.0
     for name in BUDGETS:
@@ -312,7 +330,7 @@ def remaining_fraction(plan: PlanRecord) -> float:
 
 
 def warn(unit: UnitOfWork) -> None:
-    """Emit `budget.low` once for each budget with WARN_SHARE spent."""
+    """Emit `budget.low` for each budget that has spent WARN_SHARE of its limit, once for each budget."""
     plan, limits = unit.plan, unit.plan.head.limits
     for name in BUDGETS:
         limit = limits[name]

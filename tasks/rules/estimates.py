@@ -1,6 +1,6 @@
-"""Estimates for attempts: the median of the last attempts of their mode on their queue.
+"""Estimates for attempts: the median usage of the last attempts with the same mode and queue.
 
-A named estimate stays. Tests have no learned estimate, because they run no agent.
+An estimate that the goal names is not replaced. Tests have no learned estimate, because they run no agent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def names_of(goal: Goal) -> list[str]:
 
 
 def learn(used: Mapping[str, Iterable[int]]) -> dict[str, int]:
-    """Return the median usage for each name; names with fewer than FEWEST records are left out."""
+    """Return the median tokens for each name of usage records; names with fewer than FEWEST records are left out."""
     known = {name: [*tokens] for name, tokens in used.items()}
     return {name: median_low(tokens) for name, tokens in known.items() if len(tokens) >= FEWEST}
 
@@ -40,7 +40,7 @@ def assign(steps: tuple[PlannedStep, ...], goal: Goal, learned: Mapping[str, int
 
 
 def with_estimate(step: PlannedStep, learned: Mapping[str, int]) -> PlannedStep:
-    """Give a step its learned estimate in place of the default."""
+    """Return a step with its learned estimate; unchanged if there is none, or if its estimate is not the default."""
     tokens = learned.get(usage_name(step.mode, step.queue))
     if tokens is None or step.estimate.tokens != estimate(step.mode).tokens:
         return step

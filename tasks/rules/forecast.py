@@ -13,7 +13,7 @@ ESTIMATED = ("tokens", "patch_cycles")
 
 
 class Expected(NamedTuple):
-    """A step for the forecast: its static part, its state, its attempts, and whether one is in flight."""
+    """A step as the forecast reads it: its static part, its state, its attempts, and whether one is in flight."""
 
     facts: Mapping[str, Any]
     state: str
@@ -22,10 +22,11 @@ class Expected(NamedTuple):
 
 
 def forecast(steps: Iterable[Expected], budget: Budget) -> Forecast:
-    """Return the needs of a plan's open steps, in addition to spent and reserved amounts.
+    """Return the expected needs of a plan's open steps, in addition to spent and reserved amounts.
 
-    Each step is expected to need one more attempt with its estimate; a delivery uses nothing. `likely` scales the needs
-    by how much the attempts so far used of their estimates. For the clock it scales by the pace so far.
+    Each step is expected to need one more attempt, with the step's estimate. A landing or delivery needs nothing.
+    `likely` multiplies the needs by the rate so far: the usage of the attempts divided by their estimates. For the
+    clock the rate is the time of each step that ended.
     """
     needed, tried = dict.fromkeys(ESTIMATED, 0), dict.fromkeys(ESTIMATED, 0)
     ended = open_steps = 0
@@ -47,5 +48,5 @@ def forecast(steps: Iterable[Expected], budget: Budget) -> Forecast:
 
 
 def _at_rate(amount: int, used: int, of: int) -> int | None:
-    """Scale an amount by `used / of`; None if nothing was used yet."""
+    """Return `amount` times `used / of`, rounded; None if either of these is 0."""
     return round(amount * used / of) if of and used else None

@@ -1,10 +1,10 @@
 """Cleans a goal's words for steps, lists and logs, before planning begins.
 
 A goal may come from a webhook, so its text is as untrusted as a log. The kind of a string (`schemas.text_kinds`)
-selects a row of `_RULES`. Attacks in sentences are removed and named. An invalid name is an error. The text of a
-supplied step is made legible, and its attacks are errors of that step, which the validator reports. Strings of other
-kinds stay as they are. The code that uses keys, paths and commands judges them. Logs and documents only choose among
-templates, and the code that quotes them sanitizes the quotation.
+selects its rule in `_RULES`. Attacks in sentences are removed and named. An invalid name is an error. The text of a
+supplied step is made legible; the validator reports attacks in it as errors of this step. Strings of other kinds are
+not changed: the code that uses a key, a path or a command judges it. Logs and documents only choose among templates,
+and code that quotes them sanitizes the quotation.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _RULE_OF_REVISIONS = "A revision is a commit's hash, or a name that git knows a 
 
 
 def is_revision(text: str) -> bool:
-    """Return whether git can read a text only as a revision."""
+    """Return whether a text is safe as a revision: git cannot read it as an option or as a range."""
     return len(text) <= MAX_REVISION and ".." not in text and _REVISION.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class CleanedGoal:
-    """The cleaned goal, the class of each removed attack, and the goal's errors."""
+    """The cleaned goal, the classes of the removed attacks, and the goal's errors."""
 
     goal: Goal
     findings: tuple[str, ...] = ()
@@ -52,10 +52,10 @@ class CleanedGoal:
 
 
 def clean_goal(goal: Goal) -> CleanedGoal:
-    """Clean each string of `goal` by its kind; pure.
+    """Return the goal with each string cleaned by its kind; pure.
 
-    Returns the same goal if there is nothing to change. A goal with errors is returned without the refused strings, so
-    that it can be stored.
+    If nothing needs a change, this is the same goal. A goal with errors has other texts in place of the refused
+    strings, so that it can be stored.
     """
     work = _Pass()
     fit_goal: Goal = rewrite(goal, _RULES, work.change)
@@ -69,7 +69,10 @@ def clean_goal(goal: Goal) -> CleanedGoal:
 
 
 class _Pass:
-    """One pass over a goal: findings, errors, and the characters that may still be examined closely."""
+    """One pass over the strings of a goal: collects findings and errors, and limits the work.
+
+    Only a limited number of characters may get the slow examination.
+    """
 
     def __init__(self) -> None:
         self.findings: list[str] = []
@@ -79,7 +82,7 @@ class _Pass:
         self._unseen_room = MAX_UNSEEN
 
     def change(self, pointer: str, text: str, leaf: Leaf) -> str:
-        """Clean one string; after the capacity is used up, only truncate it."""
+        """Return a cleaned string; after the limit of the work is reached, only a mark in its place."""
         self._unseen.append(text)
         self._unseen_room -= len(text)
         if self._unseen_room < 0:
@@ -93,9 +96,9 @@ class _Pass:
         return made
 
     def strip(self, text: str) -> str:
-        """Remove attacks, including those that appear only on one line.
+        """Remove attacks, including attacks that only appear if the text is put on one line.
 
-        A field of a step holds the text on one line.
+        A field of a step contains the text on one line.
         """
         found = sanitize(text)
         line = flatten(found.text)
@@ -104,7 +107,7 @@ class _Pass:
         return flat.text if flat.findings else found.text
 
     def words(self, _: str, text: str, leaf: Leaf) -> str:
-        """Sanitize words."""
+        """Remove attacks from words, and truncate them to their length."""
         made = self.strip(text)
         return made if leaf.most is None or len(made) <= leaf.most else fit(made, leaf.most, as_written)
 
@@ -138,13 +141,13 @@ class _Pass:
         return self.refuse(error, fit(text, leaf.most or len(text)))
 
     def refuse(self, error: FieldError, kept: str = "") -> str:
-        """Note an error; returns the text to keep in place of the string."""
+        """Record an error, and return the text that takes the place of the string."""
         if len(self.errors) <= MAX_ERRORS:
             self.errors.append(error)
         return kept or TOKEN
 
     def together(self, lines: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Remove an attack that several lines form together; None if they form none."""
+        """Remove an attack that several lines form only together; None if there is no such attack."""
         if not lines:
             return None
         joined = "; ".join(lines)

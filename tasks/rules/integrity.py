@@ -1,8 +1,8 @@
 """Decides about a change's effects on tests and checks: by the rows of the policy and the requests of the goal.
 
-A goal requests an effect by words, such as "remove the tests of the old client", or by naming a file in its
-`allowed_files`. A requested effect is reported and not refused. Weaker versions of the goal's own failing tests, and
-code that overrides their outcomes, must be requested by words.
+A goal requests an effect by words, such as "remove the tests of the old client". A goal also requests it if it names
+the file in its `allowed_files`. A requested effect is reported and not refused. Two effects must be requested by words:
+weaker versions of the goal's own failing tests, and code that overrides their outcomes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NOT = re.compile(
 
 
 class Asked(NamedTuple):
-    """The type of a goal and its requests: families of findings by words, files by their names."""
+    """The type of a goal and the effects that it requests: by words (families of findings), or by names of files."""
 
     type: str = ""
     families: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, kept: Mapping[str, Any]) -> Asked:
-        """Read the stored form."""
+        """Read the output of `keep`."""
         return cls(kept["type"], tuple(kept["families"]), tuple(kept["files"]), kept.get("closes", False))
 
     def keep(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class Decided(NamedTuple):
 
 
 def asked_by(goal: Goal, goal_type: str) -> Asked:
-    """Read the requests of a goal; `goal_type` is the type of a task, or the kind of another goal."""
+    """Return the effects that a goal requests; `goal_type` is the type of a task, or the kind of another goal."""
     families: set[F] = set()
     text = " ".join((goal.goal, *goal.constraints))
     families |= OF_TESTS if _asks(_ASKS_FOR_TESTS, text) else set()
@@ -93,7 +93,10 @@ def _asks(pattern: re.Pattern[str], text: str) -> bool:
 
 
 def decide(said: Integrity, asked: Asked, rows: Mapping[F, A], failing: Sequence[str]) -> list[Decided]:
-    """Decide about each place, gravest action first; a kind that has only a count becomes a place without a path."""
+    """Return an action for each place in a change, the gravest first.
+
+    A kind of finding with a count, but without any place, gets a place with the path `-`.
+    """
     known = {place.kind for place in said.places}
     more = (
         IntegrityPlace(kind=kind, path="-", line=0)
@@ -105,7 +108,11 @@ def decide(said: Integrity, asked: Asked, rows: Mapping[F, A], failing: Sequence
 
 
 def rows_of(policy: Policy, head: Any, asked: Asked) -> Mapping[F, A]:
-    """Return the rows for a plan; if it closes findings, suppressions are refused or need an approval."""
+    """Return the policy's action for each family of findings in a plan.
+
+    If the plan has to close findings of checks, suppressions need an approval where the policy demands one, and are
+    refused otherwise.
+    """
     rows = dict(policy.integrity(asked.type, head.kind, head.tenant, head.repo))
     if asked.type == GoalKind.GAP_REPORT or asked.closes:
         for family in (F.SUPPRESSES, F.SUPPRESSES_OWN):
@@ -114,7 +121,7 @@ def rows_of(policy: Policy, head: Any, asked: Asked) -> Mapping[F, A]:
 
 
 def is_of_interest(policy: Policy, goal: Goal, asked: Asked) -> bool:
-    """Return whether a goal's requests or rows change any decision, compared with those of most goals."""
+    """Return whether other rules decide about findings in this goal's changes than in those of most goals."""
     rows = policy.integrity(asked.type, goal.kind, goal.tenant, goal.context.repo)
     return asked.closes or dict(rows) != dict(OF_OTHERS)
 
@@ -131,7 +138,7 @@ def _action(place: IntegrityPlace, asked: Asked, rows: Mapping[F, A], failing: I
 
 
 def _is_about(place: IntegrityPlace, failing: str) -> bool:
-    """Return whether a place is in a test that the goal wants to pass, or concerns all tests."""
+    """Return whether a place concerns the failing test `failing`, or all tests."""
     if place.kind in OF_ALL_TESTS:
         return True
     file, name = file_and_name(failing)

@@ -1,4 +1,4 @@
-"""Selects the steps that run tests of a plan's changes, and the tests of the base that judge the last of them."""
+"""Selects the steps that run tests of a plan's changes, and finds which test files of the base judge the last ones."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MOST_OWN = 100
 
 
 def base_judges(goal: Goal) -> JudgedBy | None:
-    """Return how the base of a goal judges its last tests; None for supplied steps and goals without a base.
+    """Return how the tests of a goal's base judge the last steps that run tests; None if they do not have to.
 
-    Files of tests that the goal names literally belong to the plan. If they are more than MOST_OWN, the base does not
-    judge.
+    They do not have to for supplied steps, for goals without a base, and for most kinds of goal. Files of tests that
+    the goal names literally belong to the plan. If these are more than MOST_OWN, the result has `base` false.
     """
     if goal.kind not in BY_BASE or goal.steps is not None or goal.context.base_sha is None:
         return None
@@ -37,9 +37,9 @@ def own_tests(goal: Goal) -> tuple[str, ...]:
 
 
 def why_unjudged(facts: Mapping[str, Any], outcome: Outcome) -> str | None:
-    """Return why the tests of the base did not judge a step that they had to judge; None if they did.
+    """Return why the tests of the base did not judge a step, although they had to; None if they did.
 
-    Controllers without reports of tests are not asked.
+    Also None if the controller sends no reports of tests.
     """
     by, said = facts["judged_by"], outcome.judged
     if not by["base"] and not by["holdout"]:
@@ -52,7 +52,7 @@ def why_unjudged(facts: Mapping[str, Any], outcome: Outcome) -> str | None:
 
 
 def find_last(steps: Sequence[PlannedStep]) -> frozenset[str]:
-    """Return the steps that change nothing, run tests of the plan's result, and have no dependents."""
+    """Return the ids of the steps that only run tests of the plan's changes, and that no other step depends on."""
     awaited = {name for step in steps for name in step.depends_on}
     return frozenset(
         step.step_id for step in steps if step.step_id not in awaited and step.mode is Mode.TEST and suite_of(step)
@@ -62,8 +62,8 @@ def find_last(steps: Sequence[PlannedStep]) -> frozenset[str]:
 def suite_of(step: PlannedStep, catalogue: Catalogue | None = None) -> tuple[VerifyTool, ...]:
     """Return the tools of a step that run tests of the plan's changes.
 
-    Without the plan's catalogue, a tool that is not built in counts as one of tests, because operators may have added
-    it.
+    Without the plan's catalogue, every tool that is not built in counts as a test tool, because operators may have
+    added it.
     """
     if step.at_base or step.mode is Mode.READ_ONLY:
         return ()
@@ -73,5 +73,5 @@ def suite_of(step: PlannedStep, catalogue: Catalogue | None = None) -> tuple[Ver
 
 
 def judges_by_holdout(facts: Mapping[str, Any]) -> bool:
-    """Return whether held-out tests judge a step; no strategy knows them."""
+    """Return whether held-out tests judge a step; strategies never see this."""
     return bool((facts.get("judged_by") or {}).get("holdout"))

@@ -1,7 +1,7 @@
-"""Decides which files a step may change, by the files that it names and by its patterns: before it runs, and after.
+"""Decides which files a step may change, before and after it runs: by the files that it names and by its patterns.
 
-A pattern also matches files that do not exist yet. It never matches a file that configures a verification or instructs
-agents, nor a forbidden one.
+A pattern also matches files that do not exist yet. It never permits a file that configures a verification, a file that
+instructs agents, or a forbidden file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Allowlist:
         return cls(files, tuple(dict.fromkeys(path for path in cleaned if is_glob(path))), forbidden)
 
     def __contains__(self, path: object) -> bool:
-        """Return whether `path` may be changed."""
+        """Return whether the allowlist permits a change of `path`."""
         return path in self.files or (
             isinstance(path, str)
             and any(matches(pattern, path) for pattern in self.patterns)
@@ -56,7 +56,7 @@ def expand_allowed(allowed: Sequence[str], listing: Sequence[str], forbidden: Fo
 
 
 def is_meant_by_patterns(path: str, forbidden: Forbidden = JUDGED) -> bool:
-    """Return whether a pattern that matches `path` also permits it."""
+    """Return whether patterns may permit `path` at all: it is not forbidden, and needs not be named."""
     return not is_allowed_by_name_alone(path) and fault(path, forbidden) is None
 
 
@@ -80,17 +80,17 @@ def is_permitted(facts: Mapping[str, Any], path: str) -> bool:
 
 
 def forbidden_by(facts: Mapping[str, Any]) -> Forbidden:
-    """Return the forbidden paths of a step's plan; the step's excluded patterns may not hold all of them."""
+    """Return the forbidden paths that a step's plan stored, or else the worker's own."""
     return forbid(tuple(names)) if (names := facts.get("forbidden")) else FORBIDDEN
 
 
 def names_to_keep(forbidden: Forbidden, allowed: Iterable[str]) -> tuple[str, ...]:
-    """Return the forbidden names that a plan stores: if its goal has globs, and the list is not the default."""
+    """Return the forbidden names that a plan must store; empty without globs, or if the list is the default one."""
     return forbidden.names if forbidden.pattern != FORBIDDEN.pattern and any(map(is_glob, allowed)) else ()
 
 
 def under(forbidden: Sequence[str], steps: Iterable[PlannedStep]) -> tuple[PlannedStep, ...]:
-    """Store the forbidden names of their plan in the steps that have patterns."""
+    """Return the steps, with the plan's forbidden names stored in each step that has patterns."""
     names = tuple(forbidden)
     return tuple(
         step.model_copy(update={"forbidden": names}) if names and step.allowed_patterns else step for step in steps
@@ -98,12 +98,15 @@ def under(forbidden: Sequence[str], steps: Iterable[PlannedStep]) -> tuple[Plann
 
 
 def exceeds(facts: Mapping[str, Any], path: str) -> bool:
-    """Return whether a file that a step does not name is riskier than the step."""
+    """Return whether a file is riskier than the step's level, and the step does not name it."""
     return path not in facts["allowed_files"] and is_below(RiskLevel(facts["risk_level"]), assess((path,)).level)
 
 
 def limits_of_files(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limits of changed files for a step that may change more files than its risk allows at once."""
+    """Return the limits for changed files in an attempt, if the step permits more files than one attempt may change.
+
+    Empty for all other steps. The limits are a number of files and the highest risk of a file that is not named.
+    """
     level = RiskLevel(facts["risk_level"])
     most = RISK[level].max_files
     if facts.get("allowed_patterns") or len(facts["allowed_files"]) > most:

@@ -1,8 +1,8 @@
 """The limits of a step at each risk level, and the assessment of its risk by the files that it may touch.
 
-A signal is a kind of file, recognized by its path alone, with the lowest level of a step that may touch it. Documents
-and tests of such files are harmless. Files that run in CI or instruct agents are not, even under another name. A
-declared level is only raised.
+A signal is a kind of file, recognized by its path alone. It has the lowest risk level that a step with such a file may
+have. Documents and tests with such a path are harmless, except files that run in CI or instruct agents. The assessment
+can only raise a declared level.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tasks.toolchain.files import Role, role_of
 
 @dataclass(frozen=True, slots=True)
 class RiskLimits:
-    """One row of the risk table."""
+    """The limits of steps at one risk level."""
 
     max_files: int
     tests_required: bool
@@ -64,7 +64,10 @@ LOW, MED, HIGH = RiskLevel
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One row: a file whose path matches `pattern` and whose role is in `roles` raises a step to `level`."""
+    """A kind of file: a step that may touch such a file has at least the risk `level`.
+
+    The file's path matches `pattern`, and the file's role is one of `roles`.
+    """
 
     level: RiskLevel
     why: str
@@ -73,7 +76,7 @@ class Signal:
 
 
 def _paths(*patterns: str) -> re.Pattern[str]:
-    """Return a pattern that matches any of `patterns` from the start of a path component to the end of the path."""
+    """Return a pattern for paths whose last components match one of `patterns`."""
     return re.compile(rf"(?:^|/)(?:{'|'.join(patterns)})$", re.IGNORECASE)
 
 
@@ -128,7 +131,7 @@ SIGNALS = (
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The lowest level of a step, and the reason if it is above LOW."""
+    """The lowest risk level that a step may have, and the reason if it is above LOW."""
 
     level: RiskLevel = LOW
     why: str = ""
@@ -147,7 +150,7 @@ _DECLARED = {level: Assessment(level) for level in RISK}
 
 
 def assess(files: Iterable[str]) -> Assessment:
-    """Return the risk of a step that may touch `files`: that of the riskiest file, the first of equals."""
+    """Return the risk of a step that may touch `files`; the first of the riskiest files is the reason."""
     worst = _DECLARED[LOW]
     for path in files:
         found = _of_file(path)
@@ -157,12 +160,12 @@ def assess(files: Iterable[str]) -> Assessment:
 
 
 def assess_declared(declared: RiskLevel, files: Iterable[str]) -> Assessment:
-    """Assess a step with a declared level; `why` is empty if the declared level stays."""
+    """Return the risk of a step with a declared level; `why` is empty if the files do not raise this level."""
     found = assess(files)
     return found if is_below(declared, found.level) else _DECLARED[declared]
 
 
 def explain_raise(found: Assessment, guidance: str | None) -> str | None:
-    """Put the reason of a raised level before the guidance of a step."""
+    """Return the guidance of a step with the reason for a raised level in front; None if both are empty."""
     reason = f"Risk {found.level}: {found.why}." if found.why else ""
     return " ".join(filter(None, (reason, guidance))) or None

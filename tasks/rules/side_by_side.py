@@ -10,14 +10,14 @@ from tasks.text.patterns import are_apart, literal_folder
 
 
 def held_by(facts: Mapping[str, Any]) -> list[str]:
-    """Return the files, and patterns of files, that an attempt at a step blocks until it ends."""
+    """Return the files and patterns that other steps may not change while an attempt at this step runs."""
     files: list[str] = facts["allowed_files"]
     patterns = facts.get("allowed_patterns")
     return [*files, *patterns] if patterns else files
 
 
 def are_free(wanted: Collection[str], busy: Set[str]) -> bool:
-    """Return whether other attempts block nothing of `wanted`.
+    """Return whether the `busy` paths of other attempts block none of the `wanted` ones.
 
     A pattern blocks the whole folder before its first wildcard.
     """

@@ -1,4 +1,4 @@
-"""The interface of strategies: a first draft of a plan, how the plan goes on, or why there is none."""
+"""The interface of strategies: the first draft of a plan, or why there is none, and how the plan goes on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Drafted:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The surroundings of a goal when it is planned."""
+    """All that a strategy knows when it plans a goal, in addition to the goal and the tools."""
 
     now: int = 0  # ms
     history: Mapping[str, int] = field(default_factory=dict)  # from earlier plans of this kind and repository
@@ -48,7 +48,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A phase that a strategy went through, for the event `plan.phase`."""
+    """A phase of the work that a strategy finished, for the event `plan.phase`."""
 
     name: str
     status: str  # a line for people
@@ -65,9 +65,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """First steps of a plan and the document of its kind, before validation.
+    """The first steps of a plan and the document of its kind, before validation.
 
-    With a `question` there are no steps: the plan waits for the answer, and goes on from it.
+    With a `question` there are no steps yet: the plan waits for a person's answer, and the strategy adds steps then.
     """
 
     steps: tuple[PlannedStep, ...]
@@ -90,7 +90,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The errors that prevent a plan, each with a pointer."""
+    """The errors because of which there is no plan for a goal; each has a pointer to its place."""
 
     reason: str
     errors: tuple[FieldError, ...]
@@ -109,7 +109,7 @@ class NothingToDo:
 
 @dataclass(frozen=True, slots=True)
 class Consult:
-    """A request to a drafter; its answer is added to `Setting.drafted`."""
+    """A request to a drafter; `draft` is called again with the answer in `Setting.drafted`."""
 
     prompt: str  # sanitized, with marks around texts from outside
     schema: Mapping[str, Any] | None = None  # JSON Schema of the answer; None for text
@@ -122,7 +122,7 @@ Answer = Draft | Rejected | NothingToDo | Consult
 
 @dataclass(frozen=True, slots=True)
 class LivePlan:
-    """A plan that expands, as its strategy sees it."""
+    """The data of a plan that its strategy needs to go on."""
 
     goal: Goal  # without texts that only a draft reads; its allowed_files are literal paths
     state: Mapping[str, Any]
@@ -145,10 +145,10 @@ class Workflow:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of a step: DONE, FAILED after its last attempt, or SKIPPED.
+    """How a step ended: DONE, FAILED after its last attempt, or SKIPPED.
 
-    Among steps that revisions inserted, only repair steps are reported, because they change files;
-    `facts["inserted_by"]` is set.
+    Of steps that revisions inserted, strategies only see repair steps, because these change files. Such a step has
+    `facts["inserted_by"]`.
     """
 
     step_id: str
@@ -183,16 +183,16 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """The reason why a controller cannot go on with a step; the step ends, without a counted failure."""
+    """The reason why a controller cannot go on with a step; the step then ends, and no failure is counted."""
 
     reason: str
 
 
 class Strategy(Protocol):
-    """How one kind of goal becomes steps and goes on, in six pure functions.
+    """How one kind of goal becomes steps, and how its plan goes on: six pure functions.
 
-    `draft` is called while a plan is created, the others within the commit that they belong to. Each kind is a package
-    of tasks/strategies with these functions.
+    `draft` is called while a plan is created, the other functions within the commit of what happened. Each package of
+    tasks/strategies has these functions for one kind.
     """
 
     def draft(self, goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
@@ -200,24 +200,25 @@ class Strategy(Protocol):
         ...
 
     def input_for(self, live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the input of an attempt of a step, in addition to its spec."""
+        """Return the input for an attempt at a step that its spec does not have; None if there is none."""
         ...
 
     def refusal(self, live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | Blocked | None:
-        """Return why a successful answer of a controller cannot be used; None if it can.
+        """Return why a controller's answer cannot be used although the attempt succeeded; None if it can.
 
-        The attempt then counts as failed, and the next one gets the reason. A blocked step has no next attempt.
+        The attempt then counts as failed, and the next attempt gets the reason. If the result is Blocked, there is no
+        next attempt.
         """
         ...
 
     def advance(self, live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
-        """Go on after the end of a step; None if nothing changes."""
+        """Return how the plan goes on after a step ended; None if nothing changes."""
         ...
 
     def answer(self, live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
-        """Go on from a person's answer, or return why it is not valid."""
+        """Return how the plan goes on after a person's answer, or why the answer is not valid."""
         ...
 
     def stuck(self, live: LivePlan, catalogue: Catalogue) -> Expansion | None:
-        """Go on after steps failed and no other step can run; None if the plan halts."""
+        """Return how the plan goes on if steps failed and no other step can run; None if it has to halt."""
         ...

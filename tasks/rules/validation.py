@@ -1,7 +1,7 @@
-"""The validator: conditions of every plan before any of its steps is dispatched.
+"""The validator: checks the conditions that every plan has to meet before any of its steps is dispatched.
 
-It returns all errors at once, each with a JSON pointer into the plan, a code and a sentence. It is linear in the size
-of the plan.
+It returns the errors of all steps together, up to MAX_ERRORS. Each has a JSON pointer into the plan, a code and a
+sentence. It takes linear time in the size of the plan.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Found = Iterator[tuple[str, str, str]]  # pointer within the step, code, sentenc
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The context that a step is judged in."""
+    """The parts of a plan and goal that the checks of a step need, in addition to the step."""
 
     allowed: Container[str]
     ids: Counter[str]
@@ -60,12 +60,12 @@ class Surroundings:
 def validate(
     goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue = CATALOGUE, forbidden: Forbidden = FORBIDDEN
 ) -> tuple[FieldError, ...]:
-    """Validate a plan against its goal; returns the first MAX_ERRORS errors, empty if there are none."""
+    """Return the errors of a plan for `goal`, at most MAX_ERRORS and a note about more; empty for a valid plan."""
     return _first(_errors(goal, steps, catalogue, forbidden))
 
 
 def reject(reason: str, errors: tuple[FieldError, ...]) -> Rejected:
-    """Reject with `errors`; if they all have one code, that code is the reason."""
+    """Return a rejection with `errors`; its reason is their code if they all have the same one, else `reason`."""
     codes = {error.code for error in errors}
     return Rejected(codes.pop() if len(codes) == 1 else reason, _first(errors))
 
@@ -79,7 +79,7 @@ def _first(errors: Iterable[FieldError]) -> tuple[FieldError, ...]:
 
 
 def max_steps(goal: Goal) -> int:
-    """Return the maximal number of steps for a plan of this goal: its own limit, else that of its kind."""
+    """Return the largest number of steps that a plan for this goal may have."""
     return limits_of(goal)["max_steps"] or 1
 
 
@@ -122,10 +122,11 @@ def _errors(
 
 
 def cycles(graph: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
-    """Yield cycles among steps and their dependencies, at least one of each knot; a step on itself is none.
+    """Yield cyclic dependencies among steps, at least one of each group of connected cycles.
 
-    Steps that Kahn's algorithm cannot order depend on a cycle, directly or through others. From each of them the
-    function follows one such dependency until a step comes again. It is linear and does not recurse.
+    A step that depends on itself is not reported here. Steps that Kahn's algorithm cannot order depend on a cycle,
+    directly or through others. From each of them the function follows one such dependency until a step comes again. It
+    takes linear time and does not recurse.
     """
     unmet: dict[str, int] = {}
     dependents: dict[str, list[str]] = {}
@@ -147,7 +148,7 @@ def cycles(graph: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
 
 
 def _cycles_among(following: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Follow each step to the next one until a step comes again."""
+    """Yield each cycle in a graph in which every step has exactly one next step."""
     seen: set[str] = set()
     for start in following:
         path: dict[str, int] = {}
@@ -270,7 +271,10 @@ def _risk(step: PlannedStep, _: Surroundings) -> Found:
 
 
 def injections(steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
-    """Scan the texts of many steps at once, and single texts only after a finding."""
+    """Yield an error for each text of a step that looks like an attack on an agent.
+
+    To save time, the texts of many steps are scanned together, and single texts only after a finding.
+    """
     for number, some in enumerate(batches(steps, SCANNED_AT_ONCE)):
         texts = [(index, *text) for index, step in enumerate(some, number * SCANNED_AT_ONCE) for text in _texts(step)]
         if is_plain(_BETWEEN.join(dict.fromkeys(text for _, _, text in texts))):

@@ -1,14 +1,14 @@
 """Patterns of prompt injections, as a table of six classes of attack.
 
-A row has a class, its first words, and the rest that must follow. It is matched against a folded view of the text:
-lower case, look-alike letters and escapes resolved. A row of prose is matched against the words alone, with one blank
-between two of them. A row of code is matched against the text, with one blank for a run of blanks. Words alone are
-never an attack: "as root", "no limit" or "run the shell script" are prose. Rows are as narrow as real READMEs demand
-(tests/tools/readme_false_positives.py measures them). Every repeat is bounded and no gap contains a bracket, so no
-match reaches across a redaction.
+A row of the table is a class, its first words, and a pattern of the text after them. Before the match, the text is
+folded: lower case, without look-alike letters and escapes. A row of prose is matched against the words alone, with one
+blank between two words. A row of code is matched against the text with its signs, with one blank for a run of blanks.
+First words alone are never an attack: "as root", "no limit" or "run the shell script" are prose. Rows are as narrow as
+real READMEs demand (tests/tools/readme_false_positives.py measures them). Every repeat is bounded and no gap contains a
+bracket, so no match reaches across a redaction.
 
-A list of phrases stops only cheap attacks. A fleet is really protected because text from outside always remains text.
-No file, command, queue or limit of a step is ever taken from it.
+A list of phrases stops only cheap attacks. The real protection of a fleet is another one: text from outside is never
+more than text. No file, command, queue or limit of a step is ever taken from it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from enum import StrEnum
 
 
 class AttackClass(StrEnum):
-    """The aim of an attack; events and errors have the value."""
+    """The aim of an attack; events and errors contain its value."""
 
     OVERRIDE = "instruction_override"
     ROLE = "role_hijack"
@@ -30,7 +30,7 @@ class AttackClass(StrEnum):
 
 
 class View(StrEnum):
-    """The view of a text that a row is matched against."""
+    """The rewritten form of a text in which a row is searched."""
 
     WORDS = "words"  # one blank for any separators
     LINES = "lines"  # the same, with a line end for separators that contain one
@@ -39,7 +39,7 @@ class View(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One row of the table: any of `starts`, then `rest`, with `after` before it."""
+    """One row of the table: a match has `after` before it, then begins with one of `starts`, and ends with `rest`."""
 
     kind: AttackClass
     starts: str  # words, separated by "|"; they are looked for where a line end counts as a blank

@@ -25,7 +25,7 @@ _PART = re.compile(r"^[ \t>*#-]*(Reason|Tried|Unknown|Discovery)[ \t*]*:[ \t*]*"
 
 
 def blocked_report(output: Any) -> dict[str, str] | None:
-    """Return the parts of such a report that have a text, the reason among them; None if `output` is no such report."""
+    """Return the non-empty texts of a blocked report by name, always with `reason`; None for any other output."""
     text = output[:MAX_READ] if isinstance(output, str) else ""
     if mark := _MARK.match(text):
         return {"reason": NO_REASON, **_said(_parts(text[mark.end() :]))}
@@ -48,7 +48,7 @@ def _parts(text: str) -> dict[str, str]:
 
 
 def _object(text: str) -> Any:
-    """Decode a text that has only JSON or one fenced block with it; None for any other text."""
+    """Decode a text that is only JSON, or only one fenced block of JSON; None for any other text."""
     fenced = text.startswith(FENCE) and text.endswith(FENCE)
     try:
         return codec.loads(unfence(text) if fenced else text) if BLOCKED in text else None

@@ -1,7 +1,7 @@
 """Reads a git diff: for each file whether it is new or deleted, and the number of added and removed lines.
 
-A diff comes from outside. Lines are counted by the lengths in their hunk. So a line of a file that looks like the head
-of a diff is not taken for one.
+A diff comes from outside. The header of a hunk states how many lines the hunk has, and exactly these are counted. So a
+line of a file that looks like a header of a diff does not count as a header.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_PATH = 512  # characters
 
 
 class FileDiff(NamedTuple):
-    """The part of a diff about one file: the kind of change, its lines, and the start and end of the part."""
+    """The part of a diff about one file: `start` and `end` are the part's place in the diff, in bytes."""
 
     path: str
     kind: Kind
@@ -49,14 +49,17 @@ def read_diff(diff: bytes) -> list[FileDiff]:
 
 
 def _parts(diff: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the start and the end of each file's part; lines in a hunk begin with a sign or a blank, heads do not."""
+    """Yield the start and the end of each file's part, in bytes.
+
+    A line of a file begins with a sign or a blank in a diff, so it never looks like the header of a part.
+    """
     starts = [0] if diff.startswith(HEAD) else []
     starts += [match.start() + 1 for match in re.finditer(b"\n" + HEAD, diff)]
     yield from pairwise((*starts, len(diff)))
 
 
 def _path(head: bytes) -> str:
-    """Return the path of a head, which has it twice because a rename appears as two files."""
+    """Return the path in a header `diff --git`, which contains it twice: a rename appears as two files."""
     both = head.removeprefix(HEAD)
     name = both[: len(both) // 2]
     if name.startswith(b'"'):

@@ -1,4 +1,4 @@
-"""Disguised words that a reader recognizes: digits for letters, dotted, glued, camel case, reversed."""
+"""Undoes disguises of words that a reader recognizes: digits for letters, dots, no blanks, camel case, reversal."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ def turned(view: TextView) -> TextView:
 
 
 def with_letters(words: str) -> str:
-    """Replace digits and signs that look like letters by these letters, one for one; the text is folded."""
+    """Replace each digit and sign in folded text that looks like a letter by this letter; the length stays the same."""
     return _BANG.sub("i", words.translate(_LETTERS))
 
 
 def has_dotted_letters(words: str) -> bool:
-    """Return whether single letters are separated by points."""
+    """Return whether the text spells a word with points between single letters, such as i.g.n.o.r.e."""
     return _DOTTED.search(words) is not None
 
 
 def long_runs(lettered: str) -> str:
-    """Return the runs of letters that may be several words without blanks, separated by blanks."""
+    """Return the long runs of letters, joined by blanks: each may be several words that are glued together."""
     return " ".join(_RUN.findall(lettered.translate(_NO_POINTS)))
 
 
 def without_points(view: TextView) -> TextView:
-    """Remove the points between dotted words, as `long_runs` does."""
+    """Remove the points and similar signs of punctuation, which may separate letters or words."""
     return rewrite(view, _POINT, lambda _: "")
 
 

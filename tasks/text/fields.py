@@ -1,6 +1,6 @@
-"""Cleans words from outside for a field or a prompt: the planner truncates every text with `fit`.
+"""Truncates and cleans words from outside for a field or a prompt; the planner truncates every text with `fit`.
 
-The planner's own lines of a prompt never begin with QUOTE_MARK, so that a reader can separate commands from data.
+Only quoted lines in a prompt begin with QUOTE_MARK, so that a reader can separate the planner's commands from data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Cut = Callable[[str, int], str]  # a text and its maximal number of characters
 
 
 def one_line(text: str, size: int) -> str:
-    """Put `text` on one line of `size` characters, truncated between words if possible."""
+    """Put `text` on one line of at most `size` characters; a truncation ends with "…", between words if possible."""
     line = flatten(text)
     if len(line) <= size:
         return line
@@ -34,7 +34,7 @@ def one_line(text: str, size: int) -> str:
 
 
 def several_lines(text: str, size: int) -> str:
-    """Keep the lines of `text` without surrounding blanks; a mark shows a truncation."""
+    """Keep the line ends of `text`, in at most `size` characters; a truncation ends with "…"."""
     text = text.strip()
     if len(text) <= size:
         return text
@@ -47,12 +47,12 @@ def as_written(text: str, size: int) -> str:
 
 
 def opening(text: str, size: int) -> str:
-    """Keep the first `size` characters of `text` as one line, without a mark."""
+    """Return the first `size` characters of `text` on one line, without a mark of the truncation."""
     return flatten(text)[:size]
 
 
 def whole_lines(text: str, size: int) -> str:
-    """Keep the whole lines within `size` bytes; of a longer first line, the part that fits."""
+    """Return the first whole lines that fit into `size` bytes; of a first line that is too long, its beginning."""
     encoded = text.encode(errors="replace")
     if len(encoded) <= size:
         return text
@@ -61,7 +61,7 @@ def whole_lines(text: str, size: int) -> str:
 
 
 def last_lines(text: str, size: int) -> str:
-    """Keep the last whole lines within `size` bytes; of a longer last line, the end that fits."""
+    """Return the last whole lines that fit into `size` bytes; of a last line that is too long, its end."""
     encoded = text.encode(errors="replace")
     if len(encoded) <= size:
         return text
@@ -71,9 +71,9 @@ def last_lines(text: str, size: int) -> str:
 
 
 def fit(text: str, size: int, cut: Cut = one_line) -> str:
-    """Sanitize and truncate outside words to `size` characters without an attack.
+    """Remove attacks from outside words, and truncate them to `size` characters; the result has no attack.
 
-    A truncation may create an attack (`rm -rf /` of `rm -rf /system`, `act as dan` of `act as dandelion`). So the
+    A truncation may create an attack (`rm -rf /` from `rm -rf /system`, `act as dan` from `act as dandelion`). So the
     result is scanned again. A text that still has an attack after MAX_CUTS rounds becomes TOKEN.
     """
     text = text[: max(_LEAST_READ, size * _READ)]
@@ -96,7 +96,7 @@ def make_legible(text: str) -> str:
 
 
 def fill(sentence: str, goal: str, size: int) -> str:
-    """Replace `{goal}` by the goal's words; the result has at most `size` characters."""
+    """Replace `{goal}` in `sentence` by the goal's words; the result has at most `size` characters."""
     room, words = size - len(sentence) + len("{goal}"), _on_one_line(goal)
     return sentence.replace("{goal}", words if len(words) <= room else fit(words[: max(0, room) + 2], room))
 
@@ -119,7 +119,7 @@ def quote(title: str, origin: str, text: str, size: int) -> str:
 
 
 def list_lines(lines: Iterable[str], most: int) -> str:
-    """List outside words, one in each line, and count the lines that are left out."""
+    """List the first `most` outside words, one in each line; the last line counts the ones that are left out."""
     every = [" ".join(line.split()) for line in lines]
     shown = [f"- {line}" for line in every[:most] if line]
     return "\n".join([*shown, f"... and {len(every) - most} more"] if len(every) > most else shown)

@@ -9,7 +9,7 @@ from tasks.text.paths import clean, fault
 
 
 def inner(path: str, folder: str) -> str | None:
-    """Return a path, or a text that begins with one, relative to a folder; None if it is outside of it."""
+    """Return a path, or a test's name that begins with a path, relative to `folder`; None if it is outside of that."""
     if folder == ROOT:
         return path
     plain = clean(path)
@@ -17,12 +17,12 @@ def inner(path: str, folder: str) -> str | None:
 
 
 def all_inner(paths: Iterable[str], folder: str) -> tuple[str, ...]:
-    """Return those of `paths` that are in a folder, relative to it."""
+    """Return the paths that are in `folder`, relative to this folder."""
     return tuple(path for each in paths if (path := inner(each, folder)))
 
 
 def outer(path: str, folder: str) -> str:
-    """Return the path in the repository of a `path` relative to a folder."""
+    """Return the path from the repository's root of a `path` that is relative to `folder`."""
     return path if folder == ROOT else f"{folder}/{path}"
 
 
@@ -35,20 +35,20 @@ def nearest(path: str, folders: Collection[str]) -> str:
 
 
 def of_folder(paths: Iterable[str], folder: str, folders: Collection[str]) -> tuple[str, ...]:
-    """Return those of `paths` whose nearest folder of `folders` is `folder`, relative to it."""
+    """Return the paths for which `folder` is the nearest of `folders`, relative to `folder`."""
     return all_inner((path for path in paths if nearest(path, folders) == folder), folder)
 
 
 def is_folder(path: str) -> bool:
-    """Return whether a verification may run in a folder of this name: the root, or one below it."""
+    """Return whether `path` is the root or a valid, normalized path below it, so that a verification may run there."""
     return path == ROOT or (clean(path) == path and fault(path) is None)
 
 
 def check_in(name: str, folder: str) -> str:
-    """Return the name of a check of a folder's files, as in the checks after a step."""
+    """Return the name of the check `name` for the files in `folder`, as checks after a step are named."""
     return outer(name, folder)
 
 
 def folder_of_check(name: str) -> str:
-    """Return the folder in the name of a check."""
+    """Return the folder in a name that `check_in` made."""
     return name.rpartition("/")[0] or ROOT

@@ -70,13 +70,13 @@ _NAME = re.compile(r"[^/\\\x00-\x1f\x7f]+(?:/[^/\\\x00-\x1f\x7f]+)*/?")
 
 @dataclass(frozen=True, eq=False)
 class Forbidden:
-    """A compiled list of forbidden names; version control is always on it."""
+    """A list of forbidden names as one pattern; the folders of version control are always on the list."""
 
     pattern: re.Pattern[str]
     names: tuple[str, ...] = ()
 
     def __contains__(self, folded: str) -> bool:
-        """Return whether a normalized path with `/` between its parts has a forbidden name."""
+        """Return whether a part of the path `folded` is a forbidden name; the path must be normalized and use `/`."""
         name = folded.casefold()
         if _IGNORED.search(name):
             name = "/".join(_IGNORED_ENDING.sub("", part) for part in name.split("/"))
@@ -84,7 +84,7 @@ class Forbidden:
 
 
 def wrong_name(name: str) -> str | None:
-    """Return why `name` cannot be forbidden; None if it can."""
+    """Return why the list of forbidden names cannot have `name`; None if it can."""
     if not _NAME.fullmatch(name):
         return f"{name!r} is no name of a file or folder: write *.tfvars or deploy/, with no / before it"
     if set(name) <= {"*", "?", "/"}:
@@ -94,7 +94,7 @@ def wrong_name(name: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def forbid(names: tuple[str, ...]) -> Forbidden:
-    """Compile the list of these names."""
+    """Return the list that forbids these names, in addition to the folders of version control."""
     alternatives = []
     for name in dict.fromkeys(each.casefold() for each in (*_ALWAYS, *names)):
         words = re.split(r"(\*|\?|\[[\w-]+\])", name.rstrip("/"))

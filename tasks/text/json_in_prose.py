@@ -1,4 +1,4 @@
-"""Reads a drafter's answer: JSON from prose and fences, and text from JSON."""
+"""Reads JSON from a drafter's answer, which may have prose and fences around it; makes a text of any answer."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ def unfence(text: str) -> str:
 
 
 def read_json(output: Any) -> Any:
-    """Return the JSON in `output` if that is a text, else `output`. Raises ValueError with the fault."""
+    """Return the JSON in `output` if this is a text, else `output`. Raises ValueError if the text is no JSON."""
     return codec.loads(unfence(output)) if isinstance(output, str) else output
 
 
 def find_object(output: Any, wanted: Collection[str] = ()) -> Any:
-    """Return the JSON in `output` if that is a text: all of it, else an object from its fences and prose.
+    """Return the JSON in `output` if this is a text: all of the text, else an object in its fences and prose.
 
-    That object is the last one with all fields of `wanted`, else the longest. Raises ValueError if there is none.
+    It is the last object that has all fields of `wanted`, else the longest object. Raises ValueError if the text
+    contains no object.
     """
     if not isinstance(output, str):
         return output
@@ -51,7 +52,7 @@ def find_object(output: Any, wanted: Collection[str] = ()) -> Any:
 
 
 def _objects(text: str) -> Iterator[str]:
-    """Yield the outermost objects of a text, as they are written."""
+    """Yield the source of each JSON object in a text that is not inside of another one."""
     decoder = json.JSONDecoder(parse_constant=_refuse)
     start, tried = text.find("{"), 0
     while start >= 0 and tried < MAX_STARTS:
@@ -68,7 +69,7 @@ def _refuse(name: str) -> Any:
 
 
 def as_text(output: Any) -> str:
-    """Return an answer as a text; empty if there is none."""
+    """Return an answer as a text; empty if there is no answer."""
     if isinstance(output, str):
         return output.strip()
     if not output and output != 0:
@@ -80,9 +81,9 @@ def as_text(output: Any) -> str:
 
 
 def fit_schema(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Truncate values that are longer than a JSON Schema of the planner allows, and drop fields that it does not have.
+    """Truncate texts and lists that are longer than `schema` allows, and drop fields that it does not have.
 
-    Other faults stay.
+    `schema` is a JSON Schema of the planner. All other faults of `value` remain.
     """
     if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
         return fit(value, schema["maxLength"], several_lines)

@@ -32,7 +32,7 @@ TABOO = Fault("forbidden_path", "No step may touch this path.")
 
 
 def clean(path: str) -> str:
-    """Remove `./` and doubled slashes, so that equal paths are equal strings."""
+    """Return a path without `./` and doubled slashes, so that equal paths are equal strings."""
     if "./" not in path and "//" not in path:
         return path
     return "/".join(part for i, part in enumerate(path.split("/")) if part != "." and (part or i == 0))

@@ -24,14 +24,14 @@ _LONG = 256  # characters; the time of a regular expression grows with pattern t
 def matches(pattern: str, path: str) -> bool:
     """Return whether `pattern` matches `path`; the form of `path` is not checked.
 
-    A `**` at the end matches at least one part, elsewhere also none.
+    A `**` at the end matches one or more parts of the path; at other places it also matches no part.
     """
     return matcher((pattern,))(path)
 
 
 @lru_cache(maxsize=4096)
 def matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
-    """Return a function that tests whether one of `patterns` matches a path, faster than each pattern alone."""
+    """Return a function that returns whether any of `patterns` matches a path; it is faster than separate matches."""
     short = [_regex(plain) for plain in map(clean, patterns) if len(plain) <= _LONG]
     rest = [_Automaton.of(plain) for plain in map(clean, patterns) if len(plain) > _LONG]
     whole = re.compile("|".join(short), re.DOTALL).fullmatch if short else (lambda _path: None)
@@ -39,13 +39,16 @@ def matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
 
 
 def literal_folder(pattern: str) -> str:
-    """Return the folder that contains all paths of `pattern`, without its last `/`; empty for the repository's root."""
+    """Return the folder before the first wildcard of `pattern`, without a last `/`; empty for the root.
+
+    All paths that the pattern matches are in this folder.
+    """
     before = re.split(r"[*?]", clean(pattern), maxsplit=1)[0]
     return before.rpartition("/")[0]
 
 
 def are_apart(first: str, second: str) -> bool:
-    """Return whether no path is in both folders, given as `literal_folder` writes them."""
+    """Return whether two folders have no path in common; both are in the form of `literal_folder`."""
     return not (_is_within(first, second) or _is_within(second, first))
 
 
@@ -72,9 +75,10 @@ class Expanded:
 
 
 def expand_globs(patterns: Sequence[str], listing: Sequence[str], forbidden: Forbidden = FORBIDDEN) -> Expanded:
-    """Return the literal files of an allowlist; globs are expanded against `listing` (docs/wire.md).
+    """Return the literal files of an allowlist; each glob becomes its matches in `listing` (docs/wire.md).
 
-    Each pattern gets its own errors; a glob never matches a forbidden file.
+    A pattern with a fault adds an error, and so does each glob if there is too much to match. A glob never matches a
+    forbidden file.
     """
     files: dict[str, None] = {}
     errors: list[FieldError] = []
@@ -92,7 +96,7 @@ def expand_globs(patterns: Sequence[str], listing: Sequence[str], forbidden: For
 
 
 def meant_by_globs(patterns: Sequence[str], paths: Iterable[str], forbidden: Forbidden = FORBIDDEN) -> tuple[str, ...]:
-    """Return the paths that a glob among `patterns` matches, existing or not; none of them is forbidden."""
+    """Return the paths that a glob among `patterns` matches, without forbidden ones; a path need not exist."""
     is_meant = matcher(tuple(filter(is_glob, patterns)))
     return tuple(path for path in paths if is_meant(path) and fault(path, forbidden) is None)
 
@@ -110,7 +114,7 @@ def _is_within(folder: str, other: str) -> bool:
 def _regex(pattern: str) -> str:
     """Return a pattern as a regular expression without backtracking.
 
-    Of several places for the text between two wildcards the first one suffices.
+    Backtracking is not needed: each text between two `**` may match at its first possible place.
     """
     blocks: list[list[str]] = [[]]
     for part in pattern.split("/"):
@@ -137,7 +141,7 @@ def _part(part: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Automaton:
-    """All states of a pattern, as the bits of a number, so that a path of 4 kB takes little time."""
+    """All states of a pattern as the bits of one number: a path of 4 kB is matched in little time."""
 
     moves: dict[str, int]  # by character: the states that it leads to
     anything: int  # the states that any character except `/` leads to

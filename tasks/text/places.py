@@ -1,4 +1,4 @@
-"""Reads the places in the answer of a step that was asked for them: JSON or prose."""
+"""Reads the places in a step's answer, if the step was asked for places; the answer is JSON or prose."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LINES = re.compile(LINES)
 
 
 def places_in(output: Any) -> Iterator[tuple[str, str | None, str]]:
-    """Yield the path, the lines and the reason of each place in an answer."""
+    """Yield the path, the lines (None if not given) and the reason of each place in an answer."""
     listed = listed_in(output)
     if listed is None:
         for line in as_text(output)[:MAX_READ].splitlines():
@@ -38,7 +38,7 @@ def places_in(output: Any) -> Iterator[tuple[str, str | None, str]]:
 
 
 def listed_in(output: Any) -> list[Any] | None:
-    """Return the list of files in an answer, with its JSON inside of prose if need be; None if it has no such list."""
+    """Return the list `files` in an answer's JSON, which may be inside of prose; None if there is no such list."""
     try:
         value = find_object(output, ("files",))
     except ValueError:

@@ -37,7 +37,7 @@ _LAYERS = 2  # an encoding within an encoding
 
 
 class Treatment(StrEnum):
-    """The treatment of an attack: removed, made inert but legible, or only reported."""
+    """What happens to an attack: it is removed, made inert but legible, or only reported."""
 
     STRIP = "strip"
     ESCAPE = "escape"
@@ -95,16 +95,16 @@ def _findings(text: str, spans: list[Span]) -> list[FoundAttack]:
 
 
 def is_simple(text: str) -> bool:
-    """Return whether `text` is ASCII without controls, escapes, markup and long blobs."""
+    """Return whether `text` is ASCII, and has no controls, no escapes, no markup and no long blobs."""
     if not _PLAIN.fullmatch(text):
         return False
     return not _MAY_HIDE.search(text) or not (_ESCAPE.search(text) or _MARKUP.search(text) or _BLOB.search(text))
 
 
 def is_plain(text: str) -> bool:
-    """Return whether `text` certainly has no attack, several times faster than `sanitize`.
+    """Return whether `text` is certainly free of attacks, several times faster than `sanitize`.
 
-    This is true for most short fields.
+    This is true for most short fields. False only means that `sanitize` must look.
     """
     if not _PLAIN.fullmatch(text):
         return False
@@ -114,12 +114,12 @@ def is_plain(text: str) -> bool:
 
 
 def _hides_nothing(text: str) -> bool:
-    """Return whether ASCII text has no escape and no markup, and no blob with an attack."""
+    """Return whether ASCII text has no escape, no markup, and no blob that decodes to an attack."""
     return not _ESCAPE.search(text) and not _MARKUP.search(text) and next(_encoded(text, _LAYERS), None) is None
 
 
 def _inert(span: str) -> str:
-    """Break words and blobs so that people can read them, but no pattern or decoder matches."""
+    """Insert dots into an attack, so that people can still read it, but no pattern or decoder matches."""
     spaced = _SPELLED.sub("\u00b7", span)
     return re.sub(r"(?<![^\W_])[^\W_](?=\w)|\w{11}(?=\w)|[<(\[|{\"'](?=\S)", "\\g<0>\u00b7", spaced)
 
@@ -142,7 +142,7 @@ def _replace(text: str, spans: list[Span], treat: Callable[[str], str]) -> str:
 
 
 def find_spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
-    """Yield the attacks in a text as it is read, rendered and decoded."""
+    """Yield the attacks in a text: in its source, in its form without markup, and in its decoded blobs."""
     shown = TextView(text)
     for _ in range(_LAYERS):
         before, shown = shown, rewrite(shown, _ESCAPE, _unescape)
@@ -158,14 +158,14 @@ def find_spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
 
 
 def _visible(view: TextView) -> TextView:
-    """Remove invisible characters, and marks on letters."""
+    """Remove invisible characters, and accents and other marks on letters."""
     for pattern in () if view.text.isascii() else (INVISIBLE, MARKS):
         view = rewrite(view, pattern, lambda _: "")
     return view
 
 
 def _read(view: TextView) -> Iterator[Span]:
-    """Yield the attacks in the text itself, and in its words without their disguise."""
+    """Yield the attacks in the text itself, and in its words after their disguises are undone."""
     spoken, placed = words_of(view.text), cache(lambda: words(view))
     yield from _placed(spoken, _PROSE, placed)
     yield from _placed(code_of(view.text), _CODE, lambda: code(view))
@@ -179,7 +179,7 @@ def _read(view: TextView) -> Iterator[Span]:
 
 
 def _across(text: str) -> Iterator[Span]:
-    """Yield attacks across controls, which one reader skips and another reads as blanks."""
+    """Yield attacks that contain control characters, which some readers skip and others read as blanks."""
     yield from _matches(rewrite(TextView(text), _GAPS, lambda _: ""))
     yield from _matches(rewrite(TextView(text), _GAPS, lambda _: " "))
 
@@ -190,14 +190,14 @@ def _matches(view: TextView) -> Iterator[Span]:
 
 
 def _placed(text: str, rows: _Rows, view: Callable[[], TextView]) -> Iterator[Span]:
-    """Yield the matches of rows in a changed text; `view` maps them to their original places."""
+    """Yield the attacks in a rewritten text; `view` maps them to their places in the original text."""
     if hits := list(_hits(text, rows)):
         seen = view()
         yield from ((*seen.span(start, end), kind) for start, end, kind in hits)
 
 
 class _Rows:
-    """Rows by their first words."""
+    """Rows of the table of attacks, grouped by their first words for a fast search."""
 
     def __init__(self, rows: Sequence[Attack], *, is_flat: bool = True) -> None:
         self.by_word = {word: [row for row in rows if word in row.words] for each in rows for word in each.words}
@@ -206,7 +206,7 @@ class _Rows:
 
 
 def _hits(folded: str, rows: _Rows) -> Iterator[Span]:
-    """Yield the matches of rows; a match is not scanned again."""
+    """Yield the attacks that the rows find; the search goes on after each of them."""
     flat = folded.replace("\n", " ") if rows.is_flat else folded
     if not rows.begins.search(flat):
         return
@@ -222,16 +222,16 @@ def _hits(folded: str, rows: _Rows) -> Iterator[Span]:
 
 
 def _any_start(rows: Mapping[str, Sequence[Attack]]) -> re.Pattern[str]:
-    """Return a pattern that finds possible starts of rows in one pass: at the start of words, for some rows anywhere.
+    """Return a pattern that finds the first words of any row in one pass.
 
-    Equal beginnings are matched once.
+    Most rows begin at the start of a word, others anywhere. Equal beginnings are matched once.
     """
     inner = {word for word, attacks in rows.items() if any(attack.after == "" for attack in attacks)}
     return re.compile(f"(?<![a-z0-9])(?:{_tree(rows.keys() - inner) or '(?!)'})|{_tree(inner) or '(?!)'}")
 
 
 def _tree(words: Iterable[str]) -> str:
-    """Return a pattern that finds any of `words`, as a tree by their first letters."""
+    """Return a pattern that matches any of `words`, with common beginnings only once."""
     below: dict[str, list[str]] = {}
     for word in sorted(words):
         below.setdefault(word[:1], []).append(word[1:])

@@ -37,7 +37,10 @@ _IN_URL = re.compile(r"(://[^\s/:@\"'\\]*:)[^\s/@\"'\\]+(?=@)")
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """Replace the known `secrets` and every text that looks like one; for texts that people only read."""
+    """Replace the known `secrets` and everything that looks like a secret.
+
+    This may break the format of the text, so the result is only for people.
+    """
     return _NAMED.sub(rf"\1{MARK}", mask(text, secrets))
 
 
@@ -48,9 +51,9 @@ def fit_redacted(text: str, size: int, secrets: Iterable[str] = (), cut: Cut = o
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
-    """Replace the known `secrets` and every text that is certainly one.
+    """Replace the known `secrets` and everything that is certainly a secret.
 
-    The result can still be used: JSON stays valid.
+    Programs can still use the result: JSON stays valid.
     """
     known = {each for each in secrets if len(each) >= SHORTEST}
     in_json = {codec.dumps(each.encode(errors="replace").decode()).decode()[1:-1] for each in known}
@@ -60,9 +63,10 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def tokens(text: str) -> Iterator[str]:
-    """Yield texts in the form of a provider's key, except examples, which have words or few different characters.
+    """Yield the texts that have the form of a provider's key, but no examples of keys.
 
-    A header of a private key without a key below it, as in code that reads such files, is none.
+    Examples contain the word EXAMPLE, no digit, or few different characters. The header of a private key is no key if
+    no key follows, as in code that reads such files.
     """
     for found in _WHOLE.finditer(text):
         kept = re.sub(r"-----[A-Z ]*-----?|\s", "", found[0])
@@ -71,9 +75,9 @@ def tokens(text: str) -> Iterator[str]:
 
 
 def hold_back(output: Any) -> tuple[Any, str]:
-    """Return an answer and its text without certain secrets.
+    """Return an answer and its text, both without texts that are certainly secrets.
 
-    An answer that contained one becomes its text.
+    If the answer contained a secret, its text takes its place.
     """
     text = as_text(output)
     safe = mask(text)

@@ -1,7 +1,7 @@
-"""Text as a reader sees it: cleaned, folded so that look-alikes compare equal, and reduced to its words.
+"""Text in the form that a reader sees: cleaned, folded so that look-alikes are equal, and reduced to its words.
 
-The length of a view differs from that of its text, so each view keeps the origin of its parts. Every function is linear
-in the text.
+A view is a rewritten text. Its length may differ from the original's, so it keeps the origin of its parts. Every
+function is linear in the text.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _BLANKS = re.compile(r"(?:[ \t]|\\\n){2,}|\t|\\\n")
 def clean(text: str, gap: str = "") -> str:
     """Normalize to NFKC, and remove escape sequences, controls and invisible characters.
 
-    All line ends become the same. A `gap` replaces each control.
+    All line ends become line feeds. If `gap` is given, it takes the place of each control.
     """
     if gap:
         text = CONTROL.sub(gap, _ANSI.sub("", text))
@@ -103,7 +103,10 @@ def is_visible(text: str) -> bool:
 
 
 def fold(text: str) -> str:
-    """Lower-case `text` and replace look-alike and accented letters, one for one; only for comparisons."""
+    """Lower-case `text` and replace look-alike and accented letters by plain ones, only for comparisons.
+
+    Each character becomes one character, so places stay the same.
+    """
     if text.isascii():
         return text.lower()
     lower = text.translate(FOLDED).lower()
@@ -112,7 +115,7 @@ def fold(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TextView:
-    """A rewritten text, with the part of `base` that each changed part comes from."""
+    """A rewritten text, and for each changed part its place in the text `base` before the change."""
 
     text: str
     base: TextView | None = None
@@ -122,7 +125,7 @@ class TextView:
     from_ends: tuple[int, ...] = ()
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the place of a part in the original text; changed parts count as a whole."""
+        """Return the place in the original text of a part of this view; it contains each touched change as a whole."""
         if self.base is None:
             return start, end
         return self.base.span(self._place(start, last=False), self._place(end, last=True))
@@ -137,7 +140,7 @@ class TextView:
 
 
 def rewrite(view: TextView, pattern: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> TextView:
-    """Replace the matches of `pattern`; the same view if there are none."""
+    """Return a view with all matches of `pattern` changed; the same view if nothing matches."""
     pieces: list[str] = []
     parts: list[tuple[int, int, int, int]] = []
     at = size = 0
@@ -169,12 +172,12 @@ def words_of(text: str) -> str:
 
 
 def code(view: TextView) -> TextView:
-    """Fold a text and make each run of blanks one, for literal matches."""
+    """Return a folded view with one blank for each run of blanks, for literal matches."""
     return rewrite(TextView(fold(view.text), view), _BLANKS, lambda _: " ")
 
 
 def words(view: TextView) -> TextView:
-    """Fold a text and make each run of separators one blank, or one line end."""
+    """Return a folded view with one blank for each run of separators, or one line end if the run contains one."""
     spaced = TextView(fold(view.text).translate(_TO_BLANK), view)
     joined = spaced
     if _ALONE.search(spaced.text):  # a quick test for it

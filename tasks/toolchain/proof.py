@@ -1,4 +1,4 @@
-"""Checks whether a test tool's report confirms its exit code, by which its tests passed.
+"""Checks whether the report of a test tool agrees with the exit code for success.
 
 A controller makes this check before it lands a change, and the planner makes it for each receipt.
 """
