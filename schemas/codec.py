@@ -18,9 +18,9 @@ MOST_DIGITS = 18  # of a whole number that is one of 64 bits for sure
 
 
 def load_bounded(encoded: bytes) -> Any:
-    """Decode JSON with a number beyond a double: it becomes 10^18 or 1e308 with its sign.
+    """Decode JSON that contains a number beyond a double; such a number becomes 10^18 or 1e308 with its sign.
 
-    Returns None if it is no JSON anyway, or cannot be encoded again.
+    Returns None if the text is no JSON, or if its value cannot be encoded again.
     """
     try:
         value = json.loads(encoded, parse_int=_bounded_int, parse_float=_bounded_float, parse_constant=_refuse)

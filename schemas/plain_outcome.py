@@ -48,7 +48,7 @@ class PlainTests(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
 
     @property
     def ended(self) -> int:
-        """As in `TestFigures`."""
+        """The number of tests that have an outcome, as in `TestFigures`."""
         return self.passed + self.failed + self.skipped + self.xfailed
 
 
@@ -113,7 +113,7 @@ class PlainOutcome(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     instructions: PlainInstructions | None = None
 
     def tells(self, name: str) -> bool:
-        """As in `Outcome`, for a list."""
+        """Return whether the outcome has the list `name`, as in `Outcome`."""
         return isinstance(getattr(self, name), list)
 
 

@@ -37,7 +37,7 @@ class TextKind(Enum):
 
 
 class WithoutKind(TypeError):
-    """A string of a message has no kind of text."""
+    """A message has a string whose type names no kind of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Leaf:
     least: int = 0
 
     def rewrite(self, value: Any, change: Change, pointer: str) -> Any:
-        """Change the string."""
+        """Return the string as `change` returns it."""
         return change(pointer, value, self)
 
 
@@ -115,7 +115,7 @@ def rewrite(message: BaseModel, kinds: Collection[TextKind], change: Change) -> 
 
 @cache
 def shape_of(model: type[BaseModel], kinds: Kinds) -> Shape | None:
-    """Find the places of strings of `kinds` in messages of a model, once; None if there are none."""
+    """Return the places of all strings of `kinds` in messages of a model; None if there are none."""
     hints = get_type_hints(model, include_extras=True)
     fields: list[tuple[str, Shape]] = []
     for name, field in model.model_fields.items():

@@ -83,7 +83,7 @@ class _Plain(GenerateJsonSchema):
 
 
 class _Complete(_Plain):
-    """Makes every field required: the planner leaves none out, with any default."""
+    """Makes every field required, because the planner always sends all fields, defaults included."""
 
     def field_is_required(self, field: Any, total: bool) -> bool:  # noqa: ARG002 (pydantic's signature)
         return True

@@ -1,7 +1,7 @@
 """The strict form of a JSON Schema, the only one that structured output of OpenAI and Codex accepts.
 
 In this form every object lists all of its properties as required and allows no others. An optional property may be null
-instead, and few keywords are known. The description of a place has the constraints that the form leaves out.
+instead, and only few keywords are allowed. Constraints that the form leaves out are in the description of their place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Schema = Mapping[str, Any]
 
 
 def strict_form(schema: Schema) -> dict[str, Any] | None:
-    """Return the strict form; None if there is none, such as for an object without named properties."""
+    """Return the strict form of `schema`; None if it has none, such as an object without named properties."""
     try:
         return _form(schema, schema.get("$defs", {}))
     except (_NoForm, RecursionError, KeyError, TypeError, AttributeError):  # the last three: an invalid schema
@@ -39,7 +39,7 @@ def leave_out_nulls(value: Any, schema: Schema) -> Any:
 
 
 class _NoForm(Exception):
-    """There is no strict form."""
+    """A part of a schema has no strict form."""
 
 
 def _form(schema: Schema, models: Schema) -> dict[str, Any]:

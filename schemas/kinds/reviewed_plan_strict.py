@@ -1,7 +1,8 @@
 """The strict form of the answers in a reviewed plan, and the reader of answers in this form.
 
-It is that of `schemas.contract.strict`, with two additions. An open map is a list of pairs. `unset` names the fields
-that `set` removes: null only means an unchanged field, because the form requires every field.
+The form is the one of `schemas.contract.strict`, with two additions. A map with free names is a list of pairs. `unset`
+names the fields that `set` removes; a null only means that a field does not change, because the form requires every
+field.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Counters(Part):
     asked: bool = False  # a person has answered since the last success, and failures went before that
 
     def stored(self) -> Any:
-        """As in any part, but faster: every outcome stores it."""
+        """Return the stored form as `Part.stored` does, but faster, because every outcome stores it."""
         if (
             self.consecutive
             or self.lease_deaths
@@ -50,11 +50,11 @@ class Streaks(Part):
     narrowed: dict[str, str] = field(default_factory=dict)  # step -> the verification that it had at first
 
     def land(self, now: int) -> None:
-        """Start again: a change landed, which makes another tree."""
+        """Forget the results of earlier verifications, because a change landed and the tree is another one."""
         self.landed, self.flips = now, {}
 
     def stored(self) -> Any:
-        """As in any part, but faster: every outcome stores it."""
+        """Return the stored form as `Part.stored` does, but faster, because every outcome stores it."""
         if not self.landed or self.narrowed or self.unknown:
             return super(Streaks, self).stored()
         return {"landed": self.landed, "flips": self.flips} if self.flips else {"landed": self.landed}
@@ -89,16 +89,16 @@ class LogHead(Part):
 
     @classmethod
     def read(cls, stored: Sequence[Any]) -> Self:
-        """Read an array of the fields."""
+        """Read the output of `stored`."""
         head, lines, by, *more = stored
         found = cls(head, lines, by)
         found.more = tuple(more)
         return found
 
     def stored(self) -> Sequence[Any]:
-        """Return an array of the fields, as every plan has it."""
+        """Return the fields as an array; empty if the log has no line."""
         return [self.head, self.lines, self.by, *self.more] if self.lines else ()
 
     def follow(self, digest: str, by: str) -> None:
-        """Move to a line that was added to the log."""
+        """Record that a line with this digest was added to the log."""
         self.head, self.lines, self.by = digest, self.lines + 1, by

@@ -13,7 +13,7 @@ Why = Literal["checks", "review", "target"]
 
 
 class FollowUp(BaseModel):
-    """A goal that was made because of a change; `head` is the commit that it began with."""
+    """A goal that was made because of a delivered change; `head` is the branch's newest commit at that time."""
 
     goal_id: str
     why: Why
@@ -37,7 +37,7 @@ class Act(BaseModel):
 
 
 class DeliveredChange(BaseModel):
-    """A change with its history; times are ms."""
+    """A delivered change with its history; all times are in ms since the epoch."""
 
     plan_id: str
     goal_id: str
@@ -61,7 +61,7 @@ class DeliveredChange(BaseModel):
     answered: list[str] = []  # threads
 
     def rounds(self, why: Why) -> int:
-        """Return how many follow-up plans there were for a reason."""
+        """Return the number of follow-up plans for the reason `why`."""
         return sum(each.why == why for each in self.follow_ups)
 
     @property

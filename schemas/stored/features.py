@@ -40,7 +40,7 @@ class Delivery(Part):
 
     @property
     def is_begun(self) -> bool:
-        """Return whether all steps but the delivery are done."""
+        """Return whether the delivery has begun: all other steps are done."""
         return bool(self.step or self.undelivered)
 
     @property
@@ -194,7 +194,7 @@ class RiskierFiles(Part):
     after: dict[str, list[str]] = field(default_factory=dict)  # step -> its riskier files, where they come behind it
 
     def forget_step(self, step_id: str) -> None:
-        """Forget that it happened to a step."""
+        """Forget that riskier files of this step got a separate step."""
         self.steps = [name for name in self.steps if name != step_id]
         self.after.pop(step_id, None)
 
@@ -241,7 +241,7 @@ class Unjudged(Part):
 
     @property
     def doubt(self) -> str | None:
-        """The doubt for people; None if they judged."""
+        """The doubt for people; None if the tests of the base judged the plan."""
         return f"unverified: {self.why}" if self.why else None
 
 
@@ -277,7 +277,7 @@ class Probe(Part):
     ended: str = ""  # the token of the last probe that ended
 
     def end(self) -> None:
-        """Keep of the probe in flight that it was used."""
+        """Record that the probe in flight has ended."""
         self.token, self.step_id, self.attempt, self.ended = "", "", 0, self.token
 
 

@@ -126,7 +126,7 @@ class PlanRecord(FeatureParts):
 
     @property
     def _word_doubt(self) -> str | None:
-        """The doubt about a plan with tests if no controller sent a report of them."""
+        """The doubt about a completed plan that runs tests, if no controller sent a complete report of them."""
         if not self.head.tested or self.state != "COMPLETED" or self.reports.whole:
             return None
         return "unverified: no controller sent a report of its tests"
@@ -167,7 +167,10 @@ class PlanRecord(FeatureParts):
         return codec.dumps(live)
 
     def rested(self, now: int) -> int:
-        """Return how long the plan was stopped so far (ms); controllers go on while the planner is down."""
+        """Return how long the plan stood still so far (ms), outages of the planner excluded.
+
+        Controllers continue to work while the planner is down.
+        """
         times = self.times
         still = now - times["still"] if "still" in times else 0
         return times.get("lost", 0) - times.get("outages", 0) + still

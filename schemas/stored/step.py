@@ -97,7 +97,7 @@ def store_step(step: PlannedStep, window: Sequence[str] = (), texts: Mapping[str
 
 
 def window_of(stored: bytes) -> list[str]:
-    """Return the first dependents of a step, which are stored with it."""
+    """Return the ids of the first dependents of a step, which are stored with the step."""
     return stored[2 : stored.index(b'"', 2)].decode().split()
 
 
@@ -154,18 +154,18 @@ def read_texts(stored: bytes | None) -> Sequence[str]:
 
 
 def queue_of(stored: bytes) -> str:
-    """Return the queue of a step; this needs no texts of its plan."""
+    """Return the queue of a stored step; the texts of the step's plan are not needed."""
     return str(unpack_step(stored, NO_MATTER)["queue"])
 
 
 def depends_on(stored: bytes) -> list[str]:
-    """Return the dependencies of a step; this needs no texts of its plan."""
+    """Return the dependencies of a stored step; the texts of the step's plan are not needed."""
     found: list[str] = read_step(stored, NO_MATTER)["depends_on"]
     return found
 
 
 def _tools(verify: str, tools: Sequence[VerifyTool]) -> list[list[Any]]:
-    """Leave out the words that `verify` has, and the pass codes that every tool has."""
+    """Encode the tools of a step without the words that are also in `verify`, and without the usual pass codes."""
     found = []
     for tool, words in zip(tools, _words(verify, len(tools)), strict=True):
         one: list[Any] = [tool.tool, tool.timeout_s]
@@ -182,7 +182,7 @@ def _tools(verify: str, tools: Sequence[VerifyTool]) -> list[list[Any]]:
 
 @lru_cache(maxsize=256)
 def _tools_of(verify: str, stored: bytes) -> list[Mapping[str, Any]]:
-    """Decode the tools of a verification, which many steps of a plan share; they are never changed."""
+    """Decode the output of `_tools`; many steps share the result, so it must never be changed."""
     tools: list[list[Any]] = codec.loads(stored)
     found: list[Mapping[str, Any]] = []
     for (tool, timeout_s, *more), words in zip(tools, _words(verify, len(tools)), strict=True):
