@@ -276,7 +276,7 @@ def spenders_of(plan: PlanRecord, name: str) -> list[dict[str, Any]]:
 
 
 def _remember_cut(plan: PlanRecord, name: str, missing: int) -> None:
-    """Record that an attempt could reserve less than its estimate; advice shows what a higher limit would book."""
+    """Record that an attempt could reserve less than its estimate; advice adds `missing` to the limit that it names."""
     short = plan.spending.cut_short
     short[name] = short.get(name, 0) + missing
 

@@ -56,7 +56,7 @@ def expand_allowed(allowed: Sequence[str], listing: Sequence[str], forbidden: Fo
 
 
 def is_meant_by_patterns(path: str, forbidden: Forbidden = JUDGED) -> bool:
-    """Return whether patterns may permit `path` at all: it is not forbidden, and needs not be named."""
+    """Return whether patterns may permit `path`: it is not forbidden, and a goal need not name it literally."""
     return not is_allowed_by_name_alone(path) and fault(path, forbidden) is None
 
 

@@ -90,7 +90,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The errors because of which there is no plan for a goal; each has a pointer to its place."""
+    """A goal that gets no plan, with its errors; each error has a pointer to its place."""
 
     reason: str
     errors: tuple[FieldError, ...]
@@ -191,8 +191,8 @@ class Blocked:
 class Strategy(Protocol):
     """How one kind of goal becomes steps, and how its plan goes on: six pure functions.
 
-    `draft` is called while a plan is created, the other functions within the commit of what happened. Each package of
-    tasks/strategies has these functions for one kind.
+    The planner calls `draft` while it creates a plan, and the other functions within the commit of an event. Each
+    package of tasks/strategies has these functions for one kind.
     """
 
     def draft(self, goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:

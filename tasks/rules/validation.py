@@ -148,7 +148,7 @@ def cycles(graph: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
 
 
 def _cycles_among(following: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield each cycle in a graph in which every step has exactly one next step."""
+    """Yield each cycle of a graph; every step of it has exactly one next step."""
     seen: set[str] = set()
     for start in following:
         path: dict[str, int] = {}

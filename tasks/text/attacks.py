@@ -30,7 +30,7 @@ class AttackClass(StrEnum):
 
 
 class View(StrEnum):
-    """The rewritten form of a text in which a row is searched."""
+    """The rewritten form of a text that the pattern of a row is searched in."""
 
     WORDS = "words"  # one blank for any separators
     LINES = "lines"  # the same, with a line end for separators that contain one
