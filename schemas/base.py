@@ -43,7 +43,7 @@ class GoalKind(StrEnum):
 
 
 class Overlap(StrEnum):
-    """The effect of an overlap: live plans may change the same files as a plan."""
+    """What happens to a plan that may change the same files as live plans."""
 
     ALLOW = "allow"
     WAIT = "wait"
@@ -51,7 +51,7 @@ class Overlap(StrEnum):
 
 
 class Duplicates(StrEnum):
-    """The choice for a goal that an open change, or a plan at work, of its repository already does."""
+    """What happens to a goal if an open change or a plan at work of its repository already does the same."""
 
     ALLOW = "allow"
     WAIT = "wait"
@@ -60,7 +60,7 @@ class Duplicates(StrEnum):
 
 
 class RiskLevel(StrEnum):
-    """The possible damage by a step; its limits depend on it."""
+    """How much damage a step can do; the limits of the step depend on it."""
 
     LOW = "LOW"
     MED = "MED"
@@ -68,7 +68,7 @@ class RiskLevel(StrEnum):
 
 
 class StepType(StrEnum):
-    """The request to a controller; it determines the step's mode."""
+    """The kind of work that a step requests from a controller; it determines the step's mode."""
 
     PATCH = "PATCH"
     TEST = "TEST"
@@ -204,7 +204,7 @@ def unknown_fields(message: Inbound) -> int:
 
 
 class UnknownFields(NamedTuple):
-    """Fields that this version of the wire does not know, as JSON pointers, each with the known name nearest to it."""
+    """JSON pointers to fields that this version of the wire does not know, each with the most similar known name."""
 
     pointers: tuple[str, ...] = ()
     nearest: tuple[str | None, ...] = ()

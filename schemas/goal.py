@@ -138,7 +138,7 @@ TaskKind = Literal[
 
 
 class SuppliedStep(Inbound):
-    """A step of a plan made elsewhere; governed exactly like the planner's own."""
+    """A step of a plan that was made elsewhere; the same rules apply to it as to the planner's own steps."""
 
     step_id: StepId
     title: Annotated[str, StringConstraints(min_length=1, max_length=100), TextKind.STEP_TEXT]
@@ -159,10 +159,10 @@ class SuppliedStep(Inbound):
 
 
 class Delivery(Inbound):
-    """The delivery of a plan's accepted changes once it is done; a pull request is of a branch that is pushed.
+    """How the accepted changes of a completed plan are delivered; a pull request needs a branch that is pushed.
 
-    `onto` names the plan to whose branch they are added, at `context.base_sha`, instead of to a new one. With `again`
-    that branch comes on top of its target first.
+    `onto` names another plan: the changes go to the branch of that plan, at `context.base_sha`, and not to a new
+    branch. With `again` that branch comes on top of its target first.
     """
 
     push: bool = True

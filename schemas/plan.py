@@ -160,7 +160,10 @@ class LogView(Outbound):
 
 
 class OverlapView(Outbound):
-    """A file that other live plans claimed before a plan; with `circle` it goes on, because they wait for it."""
+    """A file that other live plans claimed before this plan.
+
+    With `circle` this plan does not wait for them, because they wait for it.
+    """
 
     file: str
     plans: tuple[str, ...]
@@ -225,9 +228,9 @@ class OrderView(Outbound):
 
 
 class CheckView(Outbound):
-    """A check that the step `step_id` got since attempts like it often failed by `category`.
+    """A check that the step `step_id` got because similar attempts often failed by `category`.
 
-    Without these it is one that goes last in every step, since it never found anything.
+    Without a step and a category, it is a check that every step runs last, because it never found anything.
     """
 
     tool: str

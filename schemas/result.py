@@ -30,7 +30,7 @@ class FileResult(Outbound):
 
 
 class StepResult(Outbound):
-    """A step that landed a change: as `commit`, which the ref `ref` has.
+    """A step that landed a change as the commit `commit`, which the git ref `ref` contains.
 
     `diff_bytes` is null if its diff is not kept, and `no_diff` is the reason.
     """

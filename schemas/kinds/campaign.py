@@ -250,7 +250,7 @@ class PlanTask(Record):
 
 
 class CampaignPlan(Outbound):
-    """A task of plan.json: these five fields, all required."""
+    """The document plan.json of a campaign: these five fields, all required."""
 
     objective: str
     campaign: str

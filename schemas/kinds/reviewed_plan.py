@@ -132,7 +132,7 @@ class PersonsDecision(Inbound):
 
 
 class Loop(Record):
-    """The loop of one gate."""
+    """The repetitions of one gate: its review and the repairs after it."""
 
     state: LoopState = LoopState.INITIAL
     iteration: int = 1
@@ -185,7 +185,7 @@ class MilestoneOutcome(Record):
 
 
 class ReviewReport(Record):
-    """Plan against outcome."""
+    """The report that compares the plan with its outcome."""
 
     status: Literal["COMPLETED", "BLOCKED", "ABORTED"]
     milestones: tuple[dict[str, Any], ...] = ()
