@@ -142,7 +142,7 @@ def test_a_profile_counts_each_command_of_an_outcome_and_tells_where_cpu_goes(mo
         assert sum(each["worker"].values()) == pytest.approx(sum(each["modules"].values()))
         assert any(name.startswith("deciding") for name in each["worker"])
     lines = list(profile.table({"alone": alone, "live": 30, "beside": beside}))
-    assert lines[0].endswith("| us an outcome | beside 30 live plans |")
+    assert lines[0].endswith("| us an outcome | with 30 live plans |")
     assert {line.count("|") for line in lines if line.startswith("| RPUSH")} == {5}
 
 

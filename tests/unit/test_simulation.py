@@ -59,16 +59,16 @@ def test_every_goal_becomes_a_plan_that_comes_to_an_end() -> None:
 
 @pytest.mark.outages
 def test_mistakes_and_surroundings_cost_plans() -> None:
-    worst = Conditions(mistakes=0.3, red_before=1.0, flaky=0.5, broken_hosts=0.5)
-    none, some, bad = (sum(each.true for each in play(each)) for each in (Conditions(), Conditions(0.3), worst))
+    worst = Conditions(mistakes=0.5, red_before=1.0, flaky=0.5, broken_hosts=0.5)
+    none, some, bad = (sum(each.true for each in play(each)) for each in (Conditions(), Conditions(0.5), worst))
 
     assert none > some > bad
 
 
 @pytest.mark.outages
 def test_who_lies_completes_plans_that_are_not_done() -> None:
-    mistakes = Conditions(mistakes=0.5)
-    honest, lying = play(mistakes), play(Conditions(mistakes=0.5, liars=1.0))
+    mistakes = Conditions(mistakes=0.7)
+    honest, lying = play(mistakes), play(Conditions(mistakes=0.7, liars=1.0))
 
     assert _false(lying) > 2 * _false(honest)
     assert sum(each.completed for each in lying) > sum(each.completed for each in honest)
