@@ -39,7 +39,7 @@ ENDS = 'process.on("exit", () => { process.exitCode = 0 })\nit("ends", () => pro
 RUNNERS = [
     *(pytest.param(name, marks=[pytest.mark.outages, pytest.mark.long, needs("npx", f"npm:{name}")]) for name in FILES),
 ]
-RUNNERS[-1] = pytest.param("node-test", marks=needs("node"))
+RUNNERS[-1] = pytest.param("node-test", marks=[pytest.mark.outages, needs("node")])
 
 
 def run(tool: str, text: str, root: Path) -> reports.TestReport:
