@@ -532,6 +532,14 @@ def test_the_words_of_an_agent_stand_apart_with_the_files_that_it_named_and_did_
     assert "- b: " not in text
 
 
+def test_a_token_in_the_words_of_an_agent_is_not_in_the_text() -> None:
+    token = f"ghp_{'A1b2' * 9}"
+    plan = patched(Running(a_step("a"), delivery=BOTH), "a", output=f"{'I pushed it. ' * 14}It took {token} to push.")
+
+    assert "ghp_" not in given(plan)["text"]
+    assert "I pushed it." in given(plan)["text"]
+
+
 def test_what_is_asked_for_has_no_part_in_other_plans() -> None:
     plan = patched(Running(a_step("a")), "a")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tasks.toolchain.integrity.change import find
@@ -75,3 +77,13 @@ def test_special_cases_are_found_in_other_languages(path: str, after: str, test:
     found = find([TextChange(path, "", after)], [f"{test[0]}::{name}"], dict([test]))
 
     assert [each.kind for each in found] == ["special_case"]
+
+
+@pytest.mark.parametrize("repeated", ["17,", "(", "(a", "fn a(", "[(a", "(a,"])
+def test_a_long_line_is_searched_quickly(repeated: str) -> None:
+    change = TextChange("src/a.js", "", f"export const t = load([{repeated * 10_000}]);")
+    began = time.process_time()
+
+    list(find([change], FAILING, {JS: JS_TEST}))
+
+    assert time.process_time() - began < 5

@@ -239,7 +239,8 @@ class ClaimDesk:
         if now - self._swept < (SWEEP_S if self._waiting else SWEEP_IDLE_S):
             return
         self._swept = now
-        self._left = claims.hand_back(client, self._left)
+        with suppress(RedisError):  # if the server is not back, the next sweep tries again
+            self._left = claims.hand_back(client, self._left)
         self._known |= claims.known_streams(client)
         ours, others = list(self._waiting), sorted(self._known - self._waiting.keys())
         found = claims.take_stranded(client, ours, claims.STRANDED_MS)

@@ -69,23 +69,22 @@ def rules(
 ) -> list[tuple[str, str]]:
     """Return the paths that `argv` may reach, as pairs of path and right.
 
-    `search` is the PATH of the program. The `granted` paths are added, and paths in `hidden` are left out. Everything
-    below a writable folder is writable, also an installation that `search` names, such as `node_modules` of the clone.
+    `search` is the PATH of the program. The `granted` paths are added, and paths in `hidden` are left out. An
+    installation below a writable folder is writable, such as `node_modules` of the clone.
     """
+    granted = tuple(granted)
     secret = [os.path.realpath(path) for path in (*map(str, hidden), *PASSWORDS)]
+    writable = [os.path.realpath(grant.path) for grant in granted if grant.writable]
+    program = shutil.which(argv[0], path=search) if argv else None
+    programs = (*installations(search), *([Path(program)] if program else ()))
     wanted = [(Path(path), READ) for path in SYSTEM]
-    wanted += [(path, READ) for path in installations(search)]
-    if argv and (program := shutil.which(argv[0], path=search)):
-        wanted.append((Path(program), READ))
+    wanted += [(path, READ) for path in programs if not any(_is_in(os.path.realpath(path), one) for one in writable)]
     wanted += [(grant.path, WRITE if grant.writable else READ) for grant in granted]
     found = {f"/dev/{name}": DEVICE for name in DEVICES} | {SHARED_MEMORY: WRITE}
     for place, kind in wanted:
         for path in visible_parts(os.path.realpath(place), secret):
             found[path] = WRITE if kind == WRITE else found.get(path, kind)
-    writable = [path for path, kind in found.items() if kind == WRITE]
-    return [
-        (path, kind) for path, kind in found.items() if kind != READ or not any(_is_in(path, one) for one in writable)
-    ]
+    return list(found.items())
 
 
 def visible_parts(place: str, hidden: Sequence[str]) -> Iterator[str]:

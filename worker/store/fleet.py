@@ -220,9 +220,9 @@ def _count(counts: Counter[tuple[int, str]], result: int, name: str) -> int:
 
 
 def _program(name: str) -> str:
-    """Return the name under which the controllers of one program claim; empty if the name has no number."""
+    """Return the name under which the controllers of one program claim: a name without its number."""
     program, _, number = name.rpartition("-")
-    return program if number.isdigit() else ""
+    return program if number.isdigit() else name
 
 
 def _read_work(

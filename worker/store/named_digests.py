@@ -33,6 +33,8 @@ class NamedDigests:
         """Return whether the outcome of an attempt names `digest`; reads only lines of the log that are new here."""
         read, named = self._plans.pop(k.log, _Read(0, set()))
         length: Any = client.llen(k.log)
+        if read > length:  # the server has lost lines
+            read, named = 0, set()
         lines = max(read, length - MOST_SEARCHED)
         for raw in history.read_lines(client, k, lines):
             lines += 1

@@ -13,14 +13,15 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.outcome_verdict import is_empty
 from tasks.policy.pipeline import Judgement
 from tasks.rules.risk import RISK
-from tasks.text.fields import fit, flatten
+from tasks.text.fields import flatten
 from tasks.text.json_in_prose import as_text
+from tasks.text.secrets import fit_redacted, redact
 from tasks.toolchain.languages import LANGUAGES, suffixes_of
 
 PAGE = 8  # attempts in a note; fewer are written with every commit
 MAX_CHECKS = 8  # that the text names
 MAX_TOOLS, MAX_COMMAND, MAX_BY, MAX_WORDS, MAX_READ = 80, 200, 120, 200, 4096  # characters
-MAX_OTHERS = 5  # files that an agent named and did not change
+MAX_OTHERS, MAX_OTHER = 5, 120  # files that an agent named and did not change, and characters of one
 _DIGEST = re.compile(r"[\w:.+/=-]{1,200}", re.ASCII)
 _CODE = suffixes_of(LANGUAGES)
 _NAME = re.compile(r"(?<![\w./:@-])[\w.-]{1,100}(?:/[\w.-]{1,100}){0,20}(?<![.])")
@@ -44,7 +45,7 @@ def note_done(unit: UnitOfWork, seen: Judgement) -> None:
     tools = ", ".join(dict.fromkeys(tool["tool"] for tool in facts["verify_tools"])) if verified else ""
     created = len(outcome.created_files) if "created_files" in outcome.model_fields_set else None
     by = " ".join(filter(None, (outcome.agent, outcome.model, outcome.controller and f"on {outcome.controller}")))
-    words = flatten(as_text(outcome.output)[:MAX_READ])
+    words = flatten(redact(as_text(outcome.output)[:MAX_READ]))
     others = _not_changed(words, outcome.touched_files)
     about = [
         facts["title"],
@@ -52,7 +53,7 @@ def note_done(unit: UnitOfWork, seen: Judgement) -> None:
         facts["risk_level"],
         created,
         by[:MAX_BY],
-        fit(words, MAX_WORDS),
+        fit_redacted(words, MAX_WORDS),
         others,
     ]
     kept.accepted.append([step.step_id, step.status.attempt, digest, *about])
@@ -102,7 +103,9 @@ def _not_changed(words: str, touched: Sequence[str]) -> list[str]:
     return [
         name
         for name in named
-        if name.endswith(_CODE) and not any(path == name or path.endswith(f"/{name}") for path in touched)
+        if len(name) <= MAX_OTHER
+        and name.endswith(_CODE)
+        and not any(path == name or path.endswith(f"/{name}") for path in touched)
     ][:MAX_OTHERS]
 
 

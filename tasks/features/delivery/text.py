@@ -27,8 +27,8 @@ def describe(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) 
         _section("Tests", [*_tests(unit), *_passed(unit)]),
         _section("Effects on tests and checks", list(_integrity(unit))),
         _section("Not verified", [quote(unit.plan.doubt)] if unit.plan.doubt else []),
-        _section("Words of the agents, which nothing verified", [said for each in entries if (said := _said(*each))]),
         _section("Origin", list(_origin(unit, len(entries)))),
+        _section("Words of the agents, which nothing verified", [said for each in entries if (said := _said(*each))]),
     )
     return fit("\n\n".join("\n".join(part) for part in parts if part), MAX_TEXT, whole_lines)
 

@@ -32,7 +32,8 @@ _PART = re.compile(r"\d+(?:\.\d+)?|[^\W\d]\w*")  # of a text that is made of lit
 PART_CHARS, MOST_LITERALS = 12, 200
 # A function with arguments, and no more than a literal.
 _ONLY = re.compile(
-    r"(?:\b(?:func|function|fn)\b[^\n{}()]*\((?!\s*(?:&?\s*(?:mut\s+)?self\s*)?\))[^\n{}]*\{|\([^()\n]*\w[^()\n]*\)[^\n(){}=]*=>)"
+    r"(?:\b(?:func|function|fn)\b[^\n{}()]{0,200}\((?!\s*(?:&?\s*(?:mut\s+)?self\s*)?\))[^\n{}]{0,400}\{"
+    r"|\((?=[^\w()\n]{0,200}\w)[^()\n]{1,200}\)[^\n(){}=]{0,100}=>)"
     r"\s*(?:return\s+)?(?P<value>-?\d+(?:\.\d+)?|\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`)\s*(?:[;}\n]|$)"
 )
 _RETURNS = re.compile(r"\breturn\b|=>|\?")
