@@ -123,6 +123,10 @@ def test_the_log_holds_what_pytest_printed_of_each_failure(pytest_report: bytes)
             "app/[id]/page.test.tsx::basket > sums",
             "typescript",
         ),
+        (suite(failed("adds", "Cart adds", "a.js")), "a.js::Cart adds", "javascript"),  # mocha-junit-reporter
+        (suite(failed("Cart adds", "adds", "a.js")), "a.js::Cart adds", "javascript"),  # its names are switched
+        (suite(failed("Cart", "overadds", "a.js")), "a.js::Cart > overadds", "javascript"),
+        (suite(failed("adds", "overadds", "a.js")), "a.js::adds > overadds", "javascript"),
         (suite(failed("test", "sums", "test/a.js")), "test/a.js::sums", "javascript"),  # as node names a test
         (suite(failed("test", "test/a.js", "test/a.js")), "test/a.js", "javascript"),  # it could not be loaded
         (suite(failed("src/a.test.ts", "src/a.test.ts")), "src/a.test.ts", "typescript"),

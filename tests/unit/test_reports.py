@@ -182,6 +182,7 @@ def test_nextest_is_whole_with_a_summary_of_its_tests() -> None:
         ("tests/test_cart.py::TestCart::test_adds", "tests.test_cart.TestCart.test_adds"),
         ("cart.test.js > cart > adds", "src/cart.test.js > cart > adds"),
         ("src/cart.test.js::adds", "src/cart.test.js > cart > adds"),
+        ("src/cart.test.js::Cart empty adds", "src/cart.test.js > Cart > empty > adds"),  # mocha-junit-reporter
         ("TestAdds", "example.com/shop/cart.TestAdds"),
         ("shop cart::tests::adds", "cart::tests::adds"),
         ("tests/test_cart.py::test_adds", "tests/test_cart.py::test_adds[2-2]"),

@@ -175,10 +175,16 @@ def _name(suite: Element, case: Element, reason: Element) -> tuple[str, str | No
 
 
 def _title(owner: str, name: str) -> str:
-    """Return the title of a test in a file of JavaScript; empty if no test has it, such as that of a hook or file."""
+    """Return the title of a test in a file of JavaScript; empty if no test has it, such as that of a hook or file.
+
+    Reporters of mocha write the suites and the title in one of `owner` and `name`, and the title alone in the other.
+    """
     if not name or JS_FILE.fullmatch(name) or _NO_TITLE.search(f"{owner} {name}"):
         return ""
-    has_suites = owner not in _NO_SUITE and not JS_FILE.fullmatch(owner) and not name.startswith(owner)
+    if f" {owner}".endswith(f" {name}"):
+        owner, name = name, owner
+    is_in_name = name.startswith(owner) or name.endswith(f" {owner}")
+    has_suites = owner not in _NO_SUITE and not JS_FILE.fullmatch(owner) and not is_in_name
     title = " ".join((f"{owner} > {name}" if has_suites else name).split())
     return title if len(title) <= MAX_TITLE else title[:MAX_TITLE].rpartition(" ")[0]
 
