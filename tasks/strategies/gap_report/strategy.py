@@ -148,7 +148,7 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
         return None
     plan, state = IterationPlan.model_validate(live.document), state_of(live)
     found = _found(live, end.output) if end.state == "DONE" else ()
-    if not found and state.tried:
+    if not found and state.tried and end.state == "DONE":
         named = ", ".join(sorted({path for path, *_ in places_in(end.output)} if listed_in(end.output) else ()))
         about = f": {fit(named, 200)}" if named else ""
         return _unfit(live, "no_allowed_files", f"None of the files that were found may be changed{about}.")

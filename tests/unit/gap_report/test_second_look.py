@@ -8,6 +8,7 @@ import pytest
 
 from schemas.kinds.gap_report import MAX_TARGETS
 from tasks.rules.strategy import End, LivePlan
+from tasks.rules.validation import validate
 from tasks.strategies import gap_report
 from tasks.strategies.gap_report.places import Places
 from tasks.strategies.gap_report.suspects import imported
@@ -159,6 +160,23 @@ def test_a_look_for_the_cause_that_names_nothing_twice_ends_the_plan() -> None:
     plan.report(a_report("explore-scope", 2, touched_files=[], output="I do not know."))
     assert (plan.state, plan.halt["rule"]) == ("HALTED", "plan_unfit")
     assert plan.halt["reason"].endswith("None of the files that were found may be changed.")
+
+
+def test_a_look_for_the_cause_that_is_skipped_leaves_all_that_is_allowed() -> None:
+    goal = a_failing_test()
+    draft = drafted(goal)
+    assert draft.state is not None
+    looking = gap_report.stuck(LivePlan(goal, draft.state, draft.document, NOW), CATALOGUE)
+    assert looking is not None
+    live = LivePlan(goal, looking.state, looking.document, NOW)
+
+    skipped = gap_report.advance(live, End("explore-scope", {}, "SKIPPED"), CATALOGUE)
+
+    assert skipped is not None
+    assert skipped.halt is None
+    assert {path for step in skipped.steps for path in step.allowed_files} == {*SOURCES, TEST}
+    assert {step.step_id.endswith("-r2") for step in skipped.steps} == {True}
+    assert validate(goal, skipped.steps, CATALOGUE) == ()
 
 
 def test_a_cause_that_is_found_ends_a_row_of_failures() -> None:
