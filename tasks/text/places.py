@@ -34,6 +34,8 @@ def places_in(output: Any) -> Iterator[tuple[str, str | None, str]]:
         if isinstance(path := said.get("path"), str):
             lines, why = str(said.get("lines") or ""), said.get("why")
             known = lines if _LINES.fullmatch(lines) else None
+            if place := _PLACE.fullmatch(path):
+                path, known = place["path"], known or place["lines"]
             yield clean(path), known, fit(why, MAX_WHY) if isinstance(why, str) else ""
 
 

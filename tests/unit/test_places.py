@@ -46,6 +46,8 @@ def test_it_is_given_the_schema_of_its_answer() -> None:
         {"files": [{"path": "./src/a.py", "lines": "3-9", "why": "the sum"}, {"path": "src/b.py"}], "summary": "a sum"},
         'So: {"files": [{"path": "src/a.py", "lines": "3-9", "why": "x"}, {"path": "src/b.py", "lines": 1e9}]} is it.',
         {"files": [{"path": "src/a.py", "lines": "3-9"}, "src/b.py", 7, {"path": None}]},
+        {"files": ["src/a.py:3-9", {"path": "src/b.py"}]},
+        {"files": [{"path": "./src/a.py:7", "lines": "3-9"}, "src/b.py"]},
         "I looked at docs/a.md.\nThe sum in `src/a.py:3-9` is wrong (see src/b.py), e.g. for 0.",
     ],
 )
