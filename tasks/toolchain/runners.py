@@ -26,7 +26,7 @@ _AND = re.compile(r"\s*&&\s*")
 _ELSE_OF_SHELL = re.compile(r"[|;<>`$()]")
 _NAMED = re.compile(r"(?:npm|pnpm|yarn|bun)(?: run)? (?:-s |--silent )?(?P<name>[\w:.-]+)")
 _RUNS_TESTS = re.compile(r"(?:vitest|jest|mocha|ava|playwright test|node --test|bun test|deno test)\b")
-_HAS_ONLY_OUTPUT = re.compile(r"[a-z]+(?: (?:run|test|--test))?(?: (?:--reporter|-R)(?: |=)[\w-]+| --colors?)*")
+_OUTPUT = r"(?: (?:--reporter|-R)(?: |=)[\w-]+| --colors?)*"
 _PROGRAM = re.compile(r"(?:node|bun|deno)\b")
 _RUNS_NONE = re.compile(r"(?:eslint|prettier|tsc|tsd|xo|standard|oxlint|oxfmt|biome|attw|publint)\b")
 
@@ -96,6 +96,7 @@ def _link_that_tests(scripts: Mapping[str, str], manager: str) -> tuple[str, ...
         words = re.sub(r"^vitest(?! run\b)", "vitest run", words).replace(" --typecheck", "")  # which is no test
         before = "" if _PROGRAM.match(words) else f"{_EXECUTE[manager]} "
         by_name = (f"{_RUN_NAMED[manager]} {named['name']}",) if named else ()
-        bare = re.sub(r"^vitest$", "vitest run", runner[0]) if _HAS_ONLY_OUTPUT.fullmatch(words) else ""
-        found.append((*by_name, before + words, *([before + bare] if bare and bare != words else ())))
+        bare = re.sub(r"^vitest$", "vitest run", runner[0])
+        has_only_output = re.fullmatch(re.escape(bare) + _OUTPUT, words)
+        found.append((*by_name, before + words, *([before + bare] if has_only_output and bare != words else ())))
     return found[0] if len(found) == 1 else ()

@@ -82,6 +82,9 @@ def test_of_a_test_script_that_lints_as_well_the_part_that_tests_comes_first(
         ("mocha", "mocha --recursive", "npx mocha --recursive"),
         ("mocha", "mocha --require x", "npm test"),  # without its option it would not run the same tests
         ("vitest", "vitest --reporter dot", "npx vitest run"),
+        ("vitest", "vitest run --reporter dot", "npx vitest run"),
+        ("jest", "jest --colors", "npx jest"),
+        ("jest", "jest test --colors", "npm test"),  # `test` is a filter of paths
     ],
 )
 def test_a_named_script_that_the_catalogue_refuses_gives_way_to_its_runner(
