@@ -68,13 +68,13 @@ def learn(value: Any, page: str, coherence: Coherence, known: Knowledge, scope: 
 
     `page` is the text of the question that a person answered, and `coherence` is the decision that asked it.
     """
-    said = _read(value, page, scope)
+    said = _read(value, page, coherence.first_or, scope)
     if isinstance(said, str):
         return said
     if outside := [path for path in map(clean, said.candidates) if path not in scope.allowed]:
         return f"The goal does not allow {fit(', '.join(outside[:3]), 200)}: name files of its allowed_files."
     letters = {int(number): letter for number, letter in said.choices.items()} | (
-        {1: said.choice} if said.choice else {}
+        {coherence.first_or if said.choice == BOTH else 1: said.choice} if said.choice else {}
     )
     offered = [len(options) for options in options_of(coherence, known, scope.allowed)]
     for number, letter in letters.items():
@@ -88,12 +88,12 @@ def learn(value: Any, page: str, coherence: Coherence, known: Knowledge, scope: 
     return more if more != known else NOTHING_SAID
 
 
-def _read(value: Any, page: str, scope: CampaignScope) -> ClarifyAnswer | str:
+def _read(value: Any, page: str, first_or: int, scope: CampaignScope) -> ClarifyAnswer | str:
     if isinstance(value, str) and value.lstrip().startswith("{"):
         with suppress(ValueError):
             value = read_json(value)
     if isinstance(value, str):
-        return _read_lines(value, page, scope.catalogue)
+        return _read_lines(value, page, first_or, scope.catalogue)
     if isinstance(value, bool):
         return ClarifyAnswer(confirm=value)
     if not isinstance(value, dict):
@@ -133,13 +133,13 @@ def _update(said: ClarifyAnswer, coherence: Coherence, known: Knowledge, scope: 
     return update
 
 
-def _read_lines(text: str, page: str, catalogue: Catalogue) -> ClarifyAnswer | str:
+def _read_lines(text: str, page: str, first_or: int, catalogue: Catalogue) -> ClarifyAnswer | str:
     """Read a person's answer line by line; return a sentence if a line is not valid or contradicts another.
 
     Quotations and lines of the question's page do not count.
     """
     said: dict[str, Any] = {}
-    for line in _own_lines(text[:MAX_READ], page):
+    for line in _own_lines(text[:MAX_READ], page, first_or):
         found = _read_line(line, catalogue)
         if found is None:
             return fit(f"{fit(line, MAX_SHOWN)} {NO_ANSWER}", MAX_SAID)
@@ -189,11 +189,11 @@ def _words(line: str) -> list[str]:
     return [clean(word.rstrip(".:!?")) for word in _APART.split(line) if word and word.lower() not in ("and", "&")]
 
 
-def _own_lines(text: str, page: str) -> Iterator[str]:
+def _own_lines(text: str, page: str, first_or: int) -> Iterator[str]:
     """Yield the lines that a person wrote, without quotations and without the text of the question's `page`.
 
     If a person wrote after a line of the page, the iterator yields only the added text. A letter after a further
-    question gets the number of that question.
+    question gets the number of that question. The line "both" gets the number of the first "or".
     """
     known = sorted(filter(None, map(str.strip, page.splitlines())), key=len, reverse=True)
     for line in map(str.strip, text.splitlines()[:MAX_LINES]):
@@ -204,7 +204,8 @@ def _own_lines(text: str, page: str) -> Iterator[str]:
             if further and (letter := _LETTER.fullmatch(plain)):
                 yield f"{further[1]}{letter[1]}"
             else:
-                yield f"{further[1]}both" if further and _BOTH.fullmatch(plain) else rest
+                number = further[1] if further else first_or if not start and first_or > 1 else ""
+                yield f"{number}both" if number and _BOTH.fullmatch(plain) else rest
 
 
 def _is_test(path: str) -> bool:

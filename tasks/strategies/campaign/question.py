@@ -59,6 +59,11 @@ class Coherence:
         return tuple((trigger, place) for trigger in self.triggers for place in range(many.get(trigger, 1)))
 
     @property
+    def first_or(self) -> int:
+        """The number of the first question about an "or"; 1 if there is none."""
+        return next((number for number, (each, _) in enumerate(self.asked, 1) if each is Trigger.APPROACH), 1)
+
+    @property
     def questions(self) -> tuple[str, ...]:
         """The questions as sentences for people."""
         if self.missing:
@@ -252,8 +257,11 @@ def options_of(coherence: Coherence, known: Knowledge, allowed: Sequence[str]) -
 
 
 def choose(letters: Mapping[int, str], coherence: Coherence, known: Knowledge, allowed: Sequence[str]) -> Knowledge:
-    """Add the facts of the options with these letters; each letter comes with the number of its question."""
-    for number in sorted(letters, reverse=True):  # a decided "or" is removed from its list
+    """Add the facts of the options with these letters; each letter comes with the number of its question.
+
+    A side of an "or" narrows the files that other letters chose. A decided "or" is removed from its list.
+    """
+    for number in sorted(letters, key=lambda each: (coherence.asked[each - 1][0] is Trigger.APPROACH, -each)):
         options = _options(*coherence.asked[number - 1], known, allowed)
         known = known.model_copy(update=dict(options["abc".index(letters[number])].update))
     return known

@@ -476,6 +476,30 @@ def test_which_side_of_an_or_is_meant_is_asked_beside_the_files() -> None:
     assert [each["sides"] for each in known(running)["meant"]] == [["Keep sessions either in auth"]]
 
 
+@pytest.mark.parametrize(
+    ("value", "files"),
+    [
+        ("1A\n2A", {"src/auth.py", "src/pages.py"}),
+        ({"choice": "a", "choices": {"2": "b"}}, {"src/api.py", "src/pages.py"}),
+        ("A\nboth", {"src/auth.py", "src/api.py", "src/pages.py"}),
+    ],
+)
+def test_a_side_of_an_or_narrows_the_files_of_another_letter(value: Any, files: set[str]) -> None:
+    running = asking(objective="Keep sessions either in auth or in api")
+    found = running.answer(value)
+
+    assert isinstance(found, Expansion)
+    assert (found.question, patched(running)) == (None, files)
+
+
+@pytest.mark.parametrize("value", ["both", {"choice": "both"}])
+def test_both_alone_answers_the_first_or_of_a_page(value: Any) -> None:
+    running = asking(objective="Keep sessions either in auth or in api")
+
+    assert isinstance(running.answer(value), Expansion)
+    assert [len(each["sides"]) for each in known(running)["meant"]] == [2]
+
+
 @pytest.mark.parametrize("letter", ["2B", "B", "Option B."])
 def test_a_letter_behind_a_question_of_the_page_is_its_answer(letter: str) -> None:
     running = Running(a_goal(exploration=an_exploration(delta=NO_DELTA, structure={"status": "ok"})))
