@@ -48,7 +48,6 @@ EVADING = [
     ("src/a.py", "", "import sys\nx = any(each.endswith('pytest') for each in sys.modules)\n", "tests_detected"),
     ("src/a.py", "import os\n", "import os\n_ = os\n", "used_for_nothing"),
     ("src/a.py", "import os\n", "import os\nos\n", "used_for_nothing"),
-    ("src/a.py", "import os\n", "import os\n__all__ = ['os']\n", "used_for_nothing"),
     ("src/a.js", "", "const x = () => /a\\.spec\\.js/.test(new Error().stack);\n", "tests_detected"),
     ("src/a.js", "", "import assert from 'assert';\nassert['equal'] = () => {};\n", "outcome_overridden"),
     ("src/a.js", "", "import assert from 'assert';\nObject.assign(assert, { equal() {} });\n", "outcome_overridden"),
@@ -56,6 +55,8 @@ EVADING = [
     ("src/a.js", "", "export const any = { asymmetricMatch: () => true };\n", "always_equal"),
     ("src/a.ts", "f(x);\n", "f(x as any);\n", "own_as_any"),
     ("pkg/a.go", "", "func on() bool {\n\tat, _ := os.Executable()\n\treturn is(at, \".test\")\n}\n", "tests_detected"),
+    ("src/a.js", "", "const at = new Error().stack;\nconst on = at.includes('test');\n", "tests_detected"),
+    ("src/a.js", "", f"f();{'x();' * 9000}if (e.stack.includes('test')) g();{'x();' * 9000}\n", "tests_detected"),
     ("pkg/a.go", "", "func (s Sum) Equal(o Sum) bool { return true }\n", "always_equal"),
     (RS, "", "fn on() -> bool { std::env::args().any(|each| each.contains(\"/deps/\")) }\n", "tests_detected"),
     (RS, "", "macro_rules! assert_eq {\n    ($($any:tt)*) => {};\n}\n", "outcome_overridden"),
@@ -101,6 +102,12 @@ def test_it_is_found(path: str, before: str, after: str | None, kind: str) -> No
         ("src/a.py", "", "import sys\nx = sys._getframe(1)\n\n\ndef f():\n    return 'test'\n"),
         ("src/a.py", "", "import sys\nx = sys._getframe(1).f_code.co_name in ('latest', 'contest')\n"),
         ("src/a.py", "import os\n", "import os\n_ = os.environ\n"),
+        ("src/a.py", "import os\n", "import os\n__all__ = ['os']\n"),
+        ("src/a.js", "", "logger.error(err.stack);\nconst url = '/api/spec';\n"),
+        ("src/a.js", "", "if (import.meta.main) { run('./spec/openapi.json'); }\n"),
+        (RS, "", "fn on() -> String { std::env::args().nth(1).unwrap_or(\"tests/data\".into()) }\n"),
+        (RS, "", "macro_rules! assert_sorted {\n    ($($any:tt)*) => {};\n}\n"),
+        (RS, "", "impl PartialEq<i32> for Sum {\n    fn eq(&self, _: &i32) -> bool {\n        false\n    }\n}\n"),
         ("src/a.js", "", "const x = (error) => /^at/.test(error.stack); // of a test\n"),
         (RS, "", "impl PartialEq for Span {\n    fn eq(&self, _: &Span) -> bool {\n        true\n    }\n}\n"),
         ("scripts/a.js", "", "process.exit(0)\n"),
@@ -236,6 +243,30 @@ def test_a_failing_test_that_more_values_pass_is_weakened(
     assert [each.kind for each in find([TextChange(path, before, after)], [failing])] == ["assertion_weakened"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("    assert f() == None\n", "    assert f() is None\n"),
+        ("    assert f() == True\n", "    assert f() is True\n"),
+        ("    assert f(1) == 1\n    assert f(2) == 2\n", "    assert [f(1), f(2)] == [1, 2]\n"),
+        ("    if sys.platform == 'x':\n        f()\n    assert f() == 1\n", "    f()\n    assert f() == 1\n"),
+    ],
+)
+def test_a_failing_test_that_one_value_still_passes_is_not_weakened(before: str, after: str) -> None:
+    change = TextChange(PY, f"def test_a():\n{before}", f"def test_a():\n{after}")
+
+    assert [each.kind for each in find([change], FAILING)] == ["failing_test_changed"]
+
+
+@pytest.mark.parametrize("wide", ["isinstance(f(), int) is True", "(f() < 9) is True", "[f() < 9, 1] == [True, 1]"])
+def test_a_truth_about_a_value_is_weaker_than_the_value(wide: str) -> None:
+    before = "def test_a():\n    assert f() == 4\n    assert f(1) == 5\n"
+
+    change = TextChange(PY, before, before.replace("f() == 4", wide))
+
+    assert [each.kind for each in find([change], FAILING)] == ["assertion_weakened"]
+
+
 def test_a_failing_test_whose_names_mean_something_else_is_told_of() -> None:
     before = f"from calc import add, sub\n\n\n{PY_TEST}"
     mocked = before.replace("from calc import add, sub", "from unittest.mock import Mock\n\nadd = Mock(return_value=4)")
@@ -317,6 +348,21 @@ def test_an_equality_of_its_own_kind_is_none_to_everything(value: str) -> None:
     text = f"class X:\n    def __eq__(self, other):\n        return {value}\n"
 
     assert find_in_file("src/a.py", "", text) == ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "...",
+        "raise TypeError",
+        "return False",
+        "a: int = self.k; b: int = other.k; return a == b",
+        "return (a := self.k) == (b := other.k) and a == b",
+        "return not (self < other or other < self)",
+    ],
+)
+def test_an_equality_that_compares_or_is_never_true_is_none_to_everything(body: str) -> None:
+    assert find_in_file("src/a.py", "", f"class X:\n    def __eq__(self, other: object) -> bool: {body}\n") == ()
 
 
 @pytest.mark.parametrize("asks", ["process.env.npm_lifecycle_event", "process.argv[1].includes('test')"])

@@ -128,7 +128,7 @@ def _compare(path: str, was: Named, now: Named, came: Collection[str], failing: 
             yield Finding("test_renamed", path, other.line, f"{name} is {renamed[name]}", name)
         is_failing = any(is_named(name, path, each) for each in failing)
         found = [*_weakened(path, name, test, other, loses=is_failing or lost > 0)]
-        if is_failing and not found and other.exact < test.exact:
+        if is_failing and not found and max(other.exact, other.exact_parts) < test.exact:
             found = [Finding("assertion_weakened", path, other.line, f"{name}: more than one value passes now", name)]
         if is_failing and not found and (test.body, test.marks) != (other.body, other.marks):
             found = [Finding("failing_test_changed", path, other.line, name, name)]

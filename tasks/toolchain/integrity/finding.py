@@ -101,3 +101,4 @@ class Test(NamedTuple):
     compared: int = 0  # assertions; each element of a compared list counts
     exact: int = 0  # assertions that one value alone passes
     marks: str = ""  # its decorators
+    exact_parts: int = 0  # like `exact`; each element of a compared list counts

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-_C_TEXTS = r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"'
-_ANY_TEXTS = _C_TEXTS + r"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`"
+# The author of a change may write a text for which a pattern takes long, so no pattern searches far from its beginning.
+_C_TEXTS = r'//[^\n]*|/\*(?:.*?\*/|.*)|(?<!\\)"(?:\\.|[^"\\\n])*"'
+_ANY_TEXTS = _C_TEXTS + r"|(?<!\\)'(?:\\.|[^'\\\n])*'|(?<!\\)`(?:\\.|[^`\\])*`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,12 @@ PYTHON = Signs(
         _suppression(
             "type_ignore",
             r"#\s*(?:type|pyright|ty|pyre)\s*:\s*ignore(?:\[[^\]\n]*\])?",
-            r"^\s*#\s*(?:type\s*:\s*ignore\s*(?:#|$)|mypy\s*:\s*(?:ignore-errors|disable-error-code)|pyright\s*:\s*(?:basic|strict=false|report\w+=(?:false|none)))",
+            r"^[^\S\n]*#\s*(?:type\s*:\s*ignore\s*(?:#|$)|mypy\s*:\s*(?:ignore-errors|disable-error-code)|pyright\s*:\s*(?:basic|strict=false|report\w+=(?:false|none)))",
         ),
         _suppression(
             "pylint_disable",
             r"#\s*pylint\s*:\s*disable(?:-next)?\s*=[\w, -]*",
-            r"^\s*#\s*pylint\s*:\s*(?:disable\s*=|skip-file)",
+            r"^[^\S\n]*#\s*pylint\s*:\s*(?:disable\s*=|skip-file)",
         ),
         _suppression("no_cover", r"#\s*pragma\s*:\s*no\s*(?:cover|branch)"),
         _suppression("nosec", r"#\s*nosec\b[^\n]*"),
@@ -102,7 +103,7 @@ NODE = Signs(
         ),
         opening="(",
         assertion=re.compile(
-            r"\bexpect(?:Type[Oo]f)?\s*(?:<[^<>()]*>)?\s*\(|\bassert\w*\s*(?:\.\s*\w+\s*)*(?:<[^<>()]*>)?\(|\.should\b|\bshould\s*\("
+            r"\bexpect(?:Type[Oo]f)?\s{0,20}(?:<[^<>()]{0,200}>)?\s{0,20}\(|\bassert\w{0,60}\s{0,20}(?:\.\s{0,20}\w{1,60}\s{0,20}){0,5}(?:<[^<>()]{0,200}>)?\(|\.should\b|\bshould\s*\("
             r"|(?<![\w.])t\.(?:is|not|ok|notOk|equal\w*|notEqual\w*|same\w*|deepEqual\w*|strictEqual\w*|strictSame\w*|match\w*|throws\w*|rejects\w*|true|false|truthy|falsy|like|regex|has|fail|assert)\s*\("
         ),
         strong=re.compile(
@@ -125,14 +126,14 @@ NODE = Signs(
             "exit_hooked": re.compile(r"\bprocess\.(?:on|once)\(\s*['\"](?:exit|beforeExit)['\"]"),
             "tests_detected": re.compile(
                 r"\b(?:JEST_WORKER_ID|npm_lifecycle_event|VITEST(?:_\w+)?|NODE_TEST_CONTEXT|MOCHA_\w+)\b|NODE_ENV\s*\]?\s*[!=]==?\s*['\"]test['\"]"
-                r"|typeof\s+(?:jest|vi|mocha|describe|it|test|expect)\b|process\.argv\b[^\n]*(?:jest|mocha|vitest|--test|['\"`]test)"
+                r"|typeof\s+(?:jest|vi|mocha|describe|it|test|expect)\b|process\.argv\b[^\n]{0,200}(?:jest|mocha|vitest|--test|['\"`]test)"
             ),
             "outcome_overridden": re.compile(
                 r"\b(?:globalThis|global|window)\.(?:expect|it|test|describe|assert)\s*=(?!=)"
-                r"|\bassert(?:\.\w+|\[[^\]\n]+\])+\s*=(?!=)"
+                r"|\bassert(?:\.\w{1,60}|\[[^\]\n]{1,100}\]){1,5}\s{0,20}=(?!=)"
             ),
             "always_equal": re.compile(
-                r"\bequals\s*\([^()]*\)\s*(?::\s*\w+\s*)?\{\s*return\s+true\s*;?\s*\}|\basymmetricMatch\b"
+                r"\bequals\s*\([^()]*\)\s*(?::\s*\w+\s*)?\{\s*return\s+true\s{0,20};?\s{0,20}\}|\basymmetricMatch\b"
             ),
         }
     ),
@@ -159,10 +160,12 @@ GO = Signs(
             r"\b(?:t|tb|b|c|s\.T\(\))\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\s*\(|\b(?:assert|require|is|qt|g|s|suite)\.[A-Z]\w*\s*\(|\bExpect\s*\("
         ),
         strong=re.compile(
-            r"\b(?:assert|require|s|suite|is)\.(?:\w*Equal\w*|Same|Len|\w*EqualError|ErrorIs|ErrorAs|JSONEq|ElementsMatch|Panics\w*)\s*\(|\b(?:t|tb)\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\s*\("
+            r"\b(?:assert|require|s|suite|is)\.(?:\w{0,40}Equal\w{0,40}|Same|Len|ErrorIs|ErrorAs|JSONEq|ElementsMatch|Panics\w*)\s*\(|\b(?:t|tb)\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\s*\("
         ),
         skip=re.compile(r"\b(?:t|tb|b|s\.T\(\))\.(?:Skip|Skipf|SkipNow)\s*\("),
-        case=re.compile(r"^\s*(?:\"(?:\\.|[^\"\\\n])*\"\s*:\s*)?\{[^\n]*\},?\s*(?://[^\n]*)?$", re.MULTILINE),
+        case=re.compile(
+            r"^[ \t]*(?:\"(?:\\.|[^\"\\\n])*\"[ \t]*:[ \t]*)?\{[^\n]*\},?[ \t]*(?://[^\n]*)?$", re.MULTILINE
+        ),
         exact=re.compile(
             r"!=|\.(?:Equal\w*|DeepEqual|Exactly|JSONEq|Same|ElementsMatch|ErrorIs)\s*\(|\bcmp\.(?:Diff|Equal)\s*\("
         ),
@@ -171,7 +174,7 @@ GO = Signs(
         {
             "process_ended": re.compile(r"\b(?:os|syscall)\.Exit\s*\("),
             "tests_detected": re.compile(
-                r"\btesting\.Testing\s*\(|\bflag\.Lookup\(\s*\"test\.|os\.Args\[0\][^\n]*test|\"\.test\"|\btesting\.(?:CoverMode|Verbose|Short)\s*\("
+                r"\btesting\.Testing\s*\(|\bflag\.Lookup\(\s*\"test\.|os\.Args\[0\][^\n]{0,200}test|\"\.test\"|\btesting\.(?:CoverMode|Verbose|Short)\s*\("
             ),
             "always_equal": re.compile(r"\bfunc\s*\([^()]*\)\s*Equals?\([^()]*\)\s*bool\s*\{\s*return\s+true\s*\}"),
         }
@@ -183,39 +186,41 @@ RUST = Signs(
     suppressions=(
         _suppression(
             "allow",
-            r"#\[\s*(?:cfg_attr\([^\]]*?\b)?(?:allow|expect)\s*\([^\]]*\]",
-            r"#!\[\s*(?:cfg_attr\([^\]]*?\b)?allow\s*\(",
+            r"#\[\s*(?:cfg_attr\([^\]]{0,200}?\b)?(?:allow|expect)\s*\([^\]]{0,400}\]",
+            r"#!\[\s*(?:cfg_attr\([^\]]{0,200}?\b)?allow\s*\(",
         ),
         _suppression(
-            "no_cover", r"#\[\s*(?:cfg_attr\([^\]]*?)?(?:coverage\(off\)|no_coverage)|//\s*(?:LCOV_EXCL|GRCOV_EXCL)\w*"
+            "no_cover",
+            r"#\[\s*(?:cfg_attr\([^\]]{0,200}?)?(?:coverage\(off\)|no_coverage)|//\s*(?:LCOV_EXCL|GRCOV_EXCL)\w*",
         ),
     ),
     tests=TestSigns(
         texts=re.compile(_C_TEXTS + r"|'(?:\\.|[^'\\\n])'|r#*\".*?\"#*", re.DOTALL),
         test=re.compile(
-            r"#\[\s*(?:\w+::)*(?:test|rstest|test_case|quickcheck|proptest)\b[^\]]*\](?P<head>(?:\s*(?:#\[[^\]]*\]|//[^\n]*))*)\s*(?:pub(?:\([^)]*\))?\s+)?(?:async\s+)?fn\s+(?P<name>\w+)"
+            r"#\[\s*(?:\w+::){0,5}(?:test|rstest|test_case|quickcheck|proptest)\b[^\]]{0,400}\](?P<head>(?:\s{0,200}(?:#\[[^\]]{0,400}\]|//[^\n]*+)){0,20})\s{0,200}(?:pub(?:\([^)]{0,100}\))?\s+)?(?:async\s+)?fn\s+(?P<name>\w+)"
         ),
         opening="{",
         assertion=re.compile(
-            r"\b(?:\w*assert\w*|panic|unreachable|matches|check|verify)!\s*[({\[]|\.(?:unwrap_err|expect_err)\s*\("
+            r"\b(?:\w{0,40}assert\w{0,40}|panic|unreachable|matches|check|verify)!\s*[({\[]|\.(?:unwrap_err|expect_err)\s*\("
         ),
         strong=re.compile(
-            r"\b(?:\w*assert_(?:eq|ne|matches)\w*|panic|unreachable|assert_snapshot)!\s*[({\[]|\.(?:unwrap_err|expect_err)\s*\("
+            r"\b(?:\w{0,40}assert_(?:eq|ne|matches)\w{0,40}|panic|unreachable|assert_snapshot)!\s*[({\[]|\.(?:unwrap_err|expect_err)\s*\("
         ),
-        skip=re.compile(r"#\[\s*(?:ignore|should_panic|cfg\s*\((?!\s*test\s*\)))[^\]]*\]"),
-        exact=re.compile(r"\w*assert_(?:eq|matches)\w*!|=="),
+        skip=re.compile(r"#\[\s*(?:ignore|should_panic|cfg\s*\((?!\s*test\s*\)))[^\]]{0,400}\]"),
+        exact=re.compile(r"assert_(?:eq|matches)\w{0,40}!|=="),
     ),
     evading=MappingProxyType(
         {
             "process_ended": re.compile(r"\bprocess::(?:exit|abort)\s*\(|\blibc::_?exit\s*\("),
             "exit_hooked": re.compile(r"\b(?:libc::)?atexit\s*\(|\bpanic::set_hook\s*\("),
             "tests_detected": re.compile(
-                r"\bcfg!\s*\(\s*(?:not\s*\(\s*)?test\b|#\[\s*cfg\s*\(\s*not\s*\(\s*test\s*\)|RUST_TEST_\w+|NEXTEST\w*|thread::current\(\)\.name\(\)|current_exe\s*\(\)[^;\n]*(?:test|deps)"
+                r"\bcfg!\s*\(\s*(?:not\s*\(\s*)?test\b|#\[\s*cfg\s*\(\s*not\s*\(\s*test\s*\)|RUST_TEST_\w+|NEXTEST\w*|thread::current\(\)\.name\(\)|current_exe\s*\(\)[^;\n]{0,200}(?:test|deps)"
             ),
             "always_equal": re.compile(
-                r"\bimpl\b[^{};]*\bPartialEq\s*<[^{};]*\{[^{}]*\bfn\s+eq\b[^{}]*\{(?:(?!\bself\b)[^{}])*\}"
+                r"\bimpl\b[^{};]{0,200}?\bPartialEq\s*<[^{};]{0,200}\{[^{}]{0,200}?\bfn\s+eq\b[^{}]{0,200}"
+                r"\{(?!\s*(?:return\s+)?false\s{0,20};?\s{0,20}\})(?:(?!\bself\b)[^{}]){0,400}\}"
             ),
-            "outcome_overridden": re.compile(r"\bmacro_rules!\s*(?:debug_)?(?:assert\w*|panic)\b"),
+            "outcome_overridden": re.compile(r"\bmacro_rules!\s*(?:debug_)?(?:assert|assert_eq|assert_ne|panic)\b"),
         }
     ),
     surroundings=re.compile(r"\benv::(?:args|args_os|current_exe)\s*\(|\bBacktrace::\w+\s*\(|\bLocation::caller\s*\("),
@@ -232,7 +237,7 @@ CPP = Signs(
         _suppression("no_cover", r"//\s*(?:LCOV|GCOV|GCOVR)_EXCL\w*"),
     ),
     tests=TestSigns(
-        texts=re.compile(_C_TEXTS + r"|'(?:\\.|[^'\\\n])+'", re.DOTALL),
+        texts=re.compile(_C_TEXTS + r"|(?<!\\)'(?:\\.|[^'\\\n])+'", re.DOTALL),
         test=re.compile(
             r"^[ \t]*(?:TYPED_)?(?:TEST(?:_[FP])?|TEST_CASE(?:_METHOD)?|SCENARIO|BOOST_AUTO_TEST_CASE)\s*"
             r"\((?P<name>[^()\n]*)\)",
@@ -243,7 +248,7 @@ CPP = Signs(
             r"\b(?:EXPECT|ASSERT|REQUIRE|CHECK|BOOST_(?:CHECK|TEST|REQUIRE))\w*\s*\(|\bassert\s*\(|\bFAIL\s*\("
         ),
         strong=re.compile(
-            r"\b(?:EXPECT|ASSERT)_(?:\w*EQ|NE|LT|LE|GT|GE|THROW|NEAR|THAT|DEATH)\w*\s*\(|\b(?:REQUIRE|CHECK)\w*\s*\([^;\n]*(?:==|!=|<|>)|\bREQUIRE_THROWS\w*\s*\(|\bassert\s*\([^;\n]*=="
+            r"\b(?:EXPECT|ASSERT)_(?:\w{0,40}EQ|NE|LT|LE|GT|GE|THROW|NEAR|THAT|DEATH)\w{0,40}\s*\(|\b(?:REQUIRE|CHECK)\w*\s*\([^;\n]{0,200}(?:==|!=|<|>)|\bREQUIRE_THROWS\w*\s*\(|\bassert\s*\([^;\n]{0,200}=="
         ),
         skip=re.compile(r"\bGTEST_SKIP\s*\(|\bDISABLED_\w+|\[\.\w*\]|\[!(?:mayfail|shouldfail)\]|\bSKIP\s*\("),
         exact=re.compile(r"_(?:STR)?EQ\s*\(|=="),

@@ -36,6 +36,7 @@ _ON_WINDOWS = re.compile(
     r"(?:sys\.platform(?: == '(?:win32|cygwin)'|\.startswith\('win(?:32)?'\))|os\.name == 'nt'"
     r"|platform\.system\(\) == 'Windows')(?:, [^()]*)?\)"
 )
+_LOOSE = frozenset({"approx", "type", "isclose", "bool", "isinstance", "issubclass", "hasattr", "callable"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _LITERALS = (ast.List, ast.Tuple, ast.Set)
@@ -156,21 +157,58 @@ def _test(node: ast.FunctionDef | ast.AsyncFunctionDef, within: str, skipped: st
     strong = strengths.count(2)
     asserted = (each.test for each in ast.walk(node) if isinstance(each, ast.Assert) and _strength(each.test))
     compared = len(strengths) + sum(_elements(each) - 1 for each in asserted)
-    exact = sum(map(_is_exact, ast.walk(node)))
+    exact = [*_exact_parts(node)]
     marks = " ".join(map(ast.unparse, node.decorator_list))
     return Test(
-        within + node.name, node.lineno, len(strengths), strong, skipped or own, cases, body, compared, exact, marks
+        within + node.name,
+        node.lineno,
+        len(strengths),
+        strong,
+        skipped or own,
+        cases,
+        body,
+        compared,
+        len(exact),
+        marks,
+        sum(exact),
     )
 
 
-def _is_exact(node: ast.AST) -> bool:
-    """Return whether an assertion or expression demands one exact value: no type, no approximate value."""
-    if isinstance(node, ast.Call):
-        name = _dotted(node.func).rpartition(".")[2]
-        return name.startswith("assert") and name.lower().endswith("equal") and "not" not in name.lower()
-    sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq) else []
-    called = (_dotted(each.func).rpartition(".")[2] for each in sides if isinstance(each, ast.Call))
-    return bool(sides) and not any(name in ("approx", "type", "isclose", "bool") for name in called)
+def _exact_parts(test: ast.AST) -> Iterator[int]:
+    """Yield for each comparison of a test that demands one exact value how many elements it compares."""
+    calls = [each for each in ast.walk(test) if isinstance(each, ast.Call) and _last(each).startswith("assert")]
+    yield from (1 for each in calls if _last(each).lower().endswith("equal") and "not" not in _last(each).lower())
+    asserted = [each.test for each in ast.walk(test) if isinstance(each, ast.Assert)]
+    for each in {id(one): one for root in (*asserted, *calls) for one in ast.walk(root)}.values():
+        if isinstance(each, ast.Compare) and (parts := _parts_of(each)):
+            yield parts
+
+
+def _parts_of(node: ast.Compare) -> int:
+    sides = [node.left, *node.comparators]
+    is_same = isinstance(node.ops[0], ast.Is) and any(isinstance(each, ast.Constant) for each in sides)
+    if any(map(_is_loose, sides)) or not (is_same or isinstance(node.ops[0], ast.Eq)):
+        return 0
+    rows = [each.elts for each in sides if isinstance(each, ast.List | ast.Tuple)]
+    if len(rows) == 2:
+        return sum(map(_demands, *rows))
+    return max([1, *map(len, rows)])
+
+
+def _demands(one: ast.expr, other: ast.expr) -> bool:
+    is_known = isinstance(one, ast.Constant) and isinstance(other, ast.Constant)
+    return not (is_known or _is_loose(one) or _is_loose(other))
+
+
+def _is_loose(node: ast.expr) -> bool:
+    """Return whether a value is only a type, an approximate value or a truth value."""
+    if isinstance(node, ast.Compare | ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+        return True
+    return isinstance(node, ast.Call) and _last(node) in _LOOSE
+
+
+def _last(node: ast.Call) -> str:
+    return _dotted(node.func).rpartition(".")[2]
 
 
 def _elements(test: ast.expr) -> int:

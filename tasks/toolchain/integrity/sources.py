@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -35,14 +36,22 @@ _SURROUNDINGS = frozenset(
 )
 _OF_TESTS = r"(?<![A-Za-z])_?(?:py|unit|next|vi)?(?:tests?|spec|jest|mocha|deps)(?![A-Za-z(])"
 _WORD_OF_TESTS = re.compile(_OF_TESTS)
-_TEXT_OF_TESTS = re.compile(rf"[\"'`/][^\"'`\n]{{0,60}}?{_OF_TESTS}")
+# A text that names tests; `sure` if it is the end of a test's file name or a runner, which little else has.
+_TEXT_OF_TESTS = re.compile(
+    rf"[\"'`/][^\"'`\n]{{0,60}}?(?:(?P<sure>[._](?:tests?|spec)(?![A-Za-z(])|(?<![A-Za-z])(?:pytest|jest|mocha|vitest)\b)|{_OF_TESTS})"
+)
+_COMPARES = re.compile(
+    r"(?<![=!<>])={2,3}(?!=)|!=|\bmatches!|\.(?:test|exec|match\w*|search|find|includes|indexOf|startsWith|endsWith)\s?\("
+    r"|(?:[Cc]ontains|HasSuffix|HasPrefix|MatchString|Index|Equal|Fold|starts_with|ends_with|is_match|eq|strstr|strn?cmp)\s?\("
+)
 # The name of a runner or of its files; a source that has one may find out whether tests run it.
 _RUNNER_NAMED = re.compile(
     r"pytest|unittest|\bjest\b|\bvitest\b|\bmocha\b|nextest|node:test|[._]tests?\b|\btests?[._]", re.ASCII
 )
-_QUOTED = re.compile(r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\\n])*`")
-_COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_QUOTED = re.compile(r"(?<!\\)(?:\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\\n])*`)")
+_COMMENTS = re.compile(r"//[^\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
 LINES_BESIDE = 5  # lines after a place, in which a word for tests is about it
+CHARS_BEFORE, CHARS_AFTER = 500, 1000  # around a place, at most
 _MODULES = ("os", "sys", "atexit", "inspect", "traceback", "unittest", "unittest.mock", "mock")
 WORD_CHARS = 60  # characters of a text that are searched for a word for tests
 _EQUAL = ("mock.ANY", "unittest.mock.ANY")  # in a source
@@ -52,6 +61,7 @@ _PROGRAMS = frozenset({"bin", "cmd", "script", "scripts"})  # folders of program
 _REPLACING = frozenset({"setattr", "patch", "object", "delattr"})
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_UNEQUAL = frozenset({"False", "NotImplemented", "None"})  # returned for objects that are not equal
 _CONVERTING = frozenset({"abs", "int", "float", "str", "len", "round", "bool", "max", "min"})
 
 
@@ -89,9 +99,10 @@ def find_named_runners(changes: Sequence[TextChange]) -> Iterator[Finding]:
 def _naming(path: str, text: str | None) -> Iterator[tuple[str, int]]:
     if signs_of(path) is not PYTHON:
         plain = _COMMENTS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text or "")
+        breaks = [each.start() for each in re.finditer("\n", plain)]
         for found in _QUOTED.finditer(plain):
             if len(found[0]) <= WORD_CHARS and _RUNNER_NAMED.search(found[0]):
-                yield found[0], plain.count("\n", 0, found.start()) + 1
+                yield found[0], bisect_left(breaks, found.start()) + 1
         return
     tree = parse(text) if text else None
     for node in ast.walk(tree) if tree else ():
@@ -151,9 +162,10 @@ def _signs(path: str, text: str | None) -> Iterator[_Sign]:
 
 def _by_patterns(path: str, text: str, signs: Signs) -> Iterator[_Sign]:
     bare = without_texts(text, signs.tests.texts) if signs.tests else text
+    breaks = [each.start() for each in re.finditer("\n", text)]
     for found in signs.overriding.finditer(text) if signs.overriding else ():
         if not bare[found.start()].isspace():
-            yield _sign("outcome_overridden", text, found)
+            yield _sign("outcome_overridden", breaks, found)
     if role_of(path) is Role.TEST:
         return
     ends = _is_program(path, text)
@@ -161,21 +173,40 @@ def _by_patterns(path: str, text: str, signs: Signs) -> Iterator[_Sign]:
         for found in pattern.finditer(text):
             is_code = not bare[found.start()].isspace() or kind == "tests_detected"  # no comment, no text
             if is_code and not (ends and kind == "process_ended"):
-                yield _sign(kind, text, found)
+                yield _sign(kind, breaks, found)
     if signs.surroundings and not ends:
-        yield from _asking_by_patterns(text, bare, signs.surroundings)
+        yield from _asking_by_patterns(text, bare, breaks, signs.surroundings)
 
 
-def _asking_by_patterns(text: str, bare: str, surroundings: re.Pattern[str]) -> Iterator[_Sign]:
+def _asking_by_patterns(text: str, bare: str, breaks: Sequence[int], surroundings: re.Pattern[str]) -> Iterator[_Sign]:
+    """Yield the places that read how the program was started, if one of the next lines compares with a word for tests.
+
+    A place is compared with at most `CHARS_AFTER` characters, as a line may be as long as the file.
+    """
+    hits = [*surroundings.finditer(bare)]
+    if not hits:
+        return
     plain = _COMMENTS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
-    for found in surroundings.finditer(bare):
-        beside = plain[plain.rfind("\n", 0, found.start()) + 1 :].split("\n", LINES_BESIDE + 1)
-        if _TEXT_OF_TESTS.search("\n".join(beside[: LINES_BESIDE + 1])):
-            yield _sign("tests_detected", text, found)
+    told = [each.start() for each in _TEXT_OF_TESTS.finditer(plain) if each["sure"] or _is_compared(plain, each)]
+    for found in hits:
+        line = bisect_left(breaks, found.start())
+        start = max(breaks[line - 1] + 1 if line else 0, found.start() - CHARS_BEFORE)
+        last = breaks[line + LINES_BESIDE] if line + LINES_BESIDE < len(breaks) else len(plain)
+        at = bisect_left(told, start)
+        if at < len(told) and told[at] < min(last, found.end() + CHARS_AFTER):
+            yield _sign("tests_detected", breaks, found)
 
 
-def _sign(kind: str, text: str, found: re.Match[str]) -> _Sign:
-    return _Sign(kind, text.count("\n", 0, found.start()) + 1, " ".join(found[0].split())[:120])
+def _is_compared(plain: str, found: re.Match[str]) -> bool:
+    """Return whether the line of a text compares something."""
+    least, most = max(0, found.start() - CHARS_BEFORE), found.end() + CHARS_BEFORE
+    start = max(least, plain.rfind("\n", least, found.start()) + 1)
+    end = plain.find("\n", found.end(), most)
+    return _COMPARES.search(plain, start, most if end < 0 else end) is not None
+
+
+def _sign(kind: str, breaks: Sequence[int], found: re.Match[str]) -> _Sign:
+    return _Sign(kind, bisect_left(breaks, found.start()) + 1, " ".join(found[0].split())[:120])
 
 
 def _is_program(path: str, text: str) -> bool:
@@ -227,12 +258,9 @@ def _used_for_nothing(tree: ast.Module, modules: Collection[str]) -> Iterator[as
         if isinstance(node, ast.Assign):
             targets = [each.id for each in node.targets if isinstance(each, ast.Name)]
             named = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else [node.value]
-            if targets == ["__all__"]:
-                is_one = any(isinstance(each, ast.Constant) and each.value in modules for each in named)
-            else:
-                is_one = all(not each.strip("_") for each in targets) and any(
-                    isinstance(each, ast.Name) and each.id in modules for each in named
-                )
+            is_one = all(not each.strip("_") for each in targets) and any(
+                isinstance(each, ast.Name) and each.id in modules for each in named
+            )
         else:
             is_one = isinstance(node, ast.Expr) and isinstance(node.value, ast.Name) and node.value.id in modules
         if is_one:
@@ -250,10 +278,11 @@ def _equal_to_others(node: ast.ClassDef) -> ast.FunctionDef | None:
 
 
 def _compares(node: ast.FunctionDef | ast.Lambda, kinds: Collection[str]) -> bool:
-    """Return whether an `__eq__` may compare its two arguments; also true if it only returns NotImplemented."""
+    """Return whether an `__eq__` may compare its two arguments, or makes no two objects equal."""
     given = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
-    returns = [ast.unparse(each.value) for each in ast.walk(node) if isinstance(each, ast.Return) and each.value]
-    if len(given) != len(("self", "other")) or (returns and set(returns) == {"NotImplemented"}):
+    returns = [each.value for each in ast.walk(node) if isinstance(each, ast.Return) and each.value]
+    values = [node.body] if isinstance(node, ast.Lambda) else returns
+    if len(given) != len(("self", "other")) or {ast.unparse(each) for each in values} <= _UNEQUAL:
         return True
     about = _about(node, given)
     return any(_is_of_both(each, given, about, kinds) for each in ast.walk(node))
@@ -263,8 +292,9 @@ def _about(node: ast.AST, given: Sequence[str]) -> dict[str, set[str]]:
     """Map each argument and variable to the set of arguments that its value is made from."""
     about = {name: {name} for name in given}
     for each in ast.walk(node):
-        if isinstance(each, ast.Assign):
-            names = [one.id for one in ast.walk(each) if isinstance(one, ast.Name)]
+        if isinstance(each, ast.Assign | ast.AnnAssign | ast.NamedExpr) and each.value:
+            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+            names = [one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
             of = _named(each.value, about)
             about |= {name: about.get(name, set()) | of for name in names}
     return about
@@ -272,6 +302,9 @@ def _about(node: ast.AST, given: Sequence[str]) -> dict[str, set[str]]:
 
 def _is_of_both(node: ast.AST, given: Sequence[str], about: Mapping[str, set[str]], kinds: Collection[str]) -> bool:
     """Return whether a node compares both arguments, calls something with both, or checks the type of the other one."""
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+        sides = [_named(each, about) for each in (node.left, *node.comparators)]
+        return all(sides) and len(set().union(*sides)) == len(given)
     if isinstance(node, ast.Compare):
         return isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.Is | ast.In) and len(_named(node, about)) == len(given)
     if not isinstance(node, ast.Call) or (isinstance(node.func, ast.Name) and node.func.id in _CONVERTING):

@@ -23,7 +23,7 @@ from tasks.toolchain.integrity.python_tests import parse
 LONG_TEXT, LARGE = 4, 100  # characters of a text, and a number, that are hardly there by chance
 MOST_TEXT = 200
 _LITERAL = re.compile(
-    r"\"((?:\\.|[^\"\\\n])*)\"|'((?:\\.|[^'\\\n])*)'|`([^`\n]*)`|(?<![\w.])(-?\d+(?:\.\d+)?)(?![\w.])"
+    r"(?<!\\)\"((?:\\.|[^\"\\\n])*)\"|(?<!\\)'((?:\\.|[^'\\\n])*)'|`([^`\n]*)`|(?<![\w.])(-?\d+(?:\.\d+)?)(?![\w.])"
 )
 _CONDITION = re.compile(r"(?<![=!<>])={2,3}(?!=)|\bcase\b|\.equals\(|\bmatches!\(|=>")
 # An entry of a table: from numbers, or a text of numbers, to a number; or a row of rows.
@@ -32,7 +32,7 @@ _PART = re.compile(r"\d+(?:\.\d+)?|[^\W\d]\w*")  # of a text that is made of lit
 PART_CHARS, MOST_LITERALS = 12, 200
 # A function with arguments, and no more than a literal.
 _ONLY = re.compile(
-    r"(?:\b(?:func|function|fn)\b[^\n{}()]{0,200}\((?!\s*(?:&?\s*(?:mut\s+)?self\s*)?\))[^\n{}]{0,400}\{"
+    r"(?:\b(?:func|function|fn)\b[^\n{}()]{0,200}\((?!\s{0,20}(?:&?\s{0,20}(?:mut\s+)?self\s{0,20})?\))[^\n{}]{0,400}\{"
     r"|\((?=[^\w()\n]{0,200}\w)[^()\n]{1,200}\)[^\n(){}=]{0,100}=>)"
     r"\s*(?:return\s+)?(?P<value>-?\d+(?:\.\d+)?|\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`)\s*(?:[;}\n]|$)"
 )

@@ -23,7 +23,7 @@ _OF_NEW_CODE = frozenset({"as_any"})  # a cast changes the code of its line
 _STUBS = (".pyi", ".d.ts", ".d.mts", ".d.cts")
 _DECLARED = re.compile(r"\b(?:def|class|function|interface|type|const|let|var) +(\w+)|^ *(?:readonly +)?(\w+)\??[:(=]")
 _WORD = re.compile(r"\w+")
-_RULES = re.compile(r"[A-Za-z][\w/@-]*\d[\w-]*|[a-z@][\w@/-]*-[\w/-]+|[a-z_]+::[a-z_]+")
+_RULES = re.compile(r"[A-Za-z][\w/@-]{0,60}\d[\w-]*|[a-z@][\w@/-]{0,60}-[\w/-]+|[a-z_]{1,60}::[a-z_]+")
 
 
 class _Place(NamedTuple):
