@@ -53,6 +53,10 @@ class Streaks(Part):
         """Forget the results of earlier verifications, because a change landed and the tree is another one."""
         self.landed, self.flips = now, {}
 
+    def tree_of(self, began: int) -> int:
+        """Return when the tree of an attempt that began at `began` (ms) landed; -1 if a change landed since."""
+        return self.landed if began >= self.landed else -1
+
     def stored(self) -> Any:
         """Return the stored form as `Part.stored` does, but faster, because every outcome stores it."""
         if not self.landed or self.narrowed or self.unknown:

@@ -263,7 +263,7 @@ class FailedDiffs(Part):
 class Reruns(Part):
     """The steps that were run again because of flaky tests (tasks/features/flaky_tests.py)."""
 
-    landed: dict[str, int] = field(default_factory=dict)  # step -> when a change had landed last before, ms
+    landed: dict[str, int] = field(default_factory=dict)  # step -> `Streaks.tree_of` its red attempt
     flaky: list[str] = field(default_factory=list)  # tests that passed after a repair step without a change
 
 

@@ -65,7 +65,7 @@ def drop_old(unit: UnitOfWork, plan_seed: PlanSeed, _: Goal, __: Draft) -> None:
 def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     """Retry a step that only verifies, once, if only known flaky tests failed. Return whether it was retried."""
     seen.known_flaky = _is_known(unit, seen.step, seen.outcome, seen.failure)
-    return seen.failure is not None and seen.known_flaky and _run_again(unit, seen.step, seen.failure)
+    return seen.failure is not None and seen.known_flaky and _run_again(unit, seen.step, seen.failure, seen.attempt.at)
 
 
 def _is_known(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any] | None) -> bool:
@@ -80,12 +80,12 @@ def _is_known(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[s
     return bool(red) and red <= frozenset(known) and red.isdisjoint(context.get("failing_tests") or ())
 
 
-def _run_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any]) -> bool:
+def _run_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], began: int) -> bool:
     """Try a step of mode `test` again, once; return whether the step is tried again."""
     done = unit.plan.reruns.landed
     if step.facts["mode"] != Mode.TEST or step.step_id in done or len(done) >= MOST_RUN_AGAIN:
         return False
-    done[step.step_id] = unit.plan.streaks.landed
+    done[step.step_id] = unit.plan.streaks.tree_of(began)
     step.status.previous = {**failure, "category": C.FLAKY_TEST.value}
     unit.move_step(step, S.ACTIVE.value, "retried", C.FLAKY_TEST.value)
     waits.back_off(unit, step, C.FLAKY_TEST.value)

@@ -67,7 +67,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     step = seen.step
     if seen.failure is None or seen.handed_back:
         return False
-    if not runs_again(unit, step, seen.failure, all_red(unit, seen.outcome)):
+    if not runs_again(unit, step, seen.failure, all_red(unit, seen.outcome), seen.attempt.at):
         return False
     unit.move_step(step, S.ACTIVE.value, "retried", AGAIN)
     unit.make_ready(step)

@@ -25,8 +25,10 @@ IN_HEAD = 20  # failing tests of the goal that a plan's head has; there may be m
 AGAIN = "run again on the same tree"
 
 
-def runs_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], red: Collection[str]) -> bool:
-    """Return whether a step runs again, and store this; `red` are all of its failing tests, empty if not known.
+def runs_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], red: Collection[str], began: int) -> bool:
+    """Return whether a step runs again, and store this; its attempt began at `began` (ms).
+
+    `red` are all of its failing tests, empty if not known.
 
     Raises NeedsSteps if the snapshot lacks a step.
     """
@@ -45,7 +47,7 @@ def runs_again(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], red: Co
     changed = {path for source in sources for path in source.files(tightened)}
     if not sources or any(file_and_name(test)[0] in changed for test in red):
         return False
-    done[step.step_id] = unit.plan.streaks.landed
+    done[step.step_id] = unit.plan.streaks.tree_of(began)
     step.status.previous = dict(failure)
     unit.plan.dirty.add("live")
     return True

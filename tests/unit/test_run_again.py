@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from schemas.step import PlannedStep
-from tests.support.plans import Running, a_check, a_report, a_step
+from tasks.memory.flaky_tests import counters_of
+from tests.support.plans import PARTITION, Running, a_check, a_report, a_step
 
 RED = "tests/test_cart.py::test_clock"
 SHA = "9f1c2d4"
@@ -38,6 +39,48 @@ def test_tests_that_pass_when_run_again_need_no_agent_and_count_for_nothing() ->
 
     assert again == (["t"], 2, 0)
     assert plan.state == "COMPLETED"
+
+
+def land_while_red(plan: Running, step: str | None) -> None:
+    """Fail the check `t`; the patch `step` lands before it does."""
+    plan.store.wait(1000)
+    if step:
+        plan.report(a_report(step, touched_files=[f"src/{step}.py"]))
+    plan.store.wait(1000)
+    fail(plan, RED)
+    plan.store.wait(1000)
+
+
+def end_baseline(plan: Running) -> None:
+    green = [{"tool": "pytest", "exit_code": 0}]
+    body: dict[str, Any] = {"verified_at": SHA, "verify": green, "failing_tests": [], "failing_tests_complete": True}
+    plan.report(a_report("t-baseline", **body))
+
+
+@pytest.mark.parametrize(("lands", "known"), [(False, 1), (True, 0)])
+@pytest.mark.parametrize("base_sha", [None, SHA])
+def test_tests_are_flaky_only_if_nothing_landed_during_the_red_attempt(
+    lands: bool, known: int, base_sha: str | None
+) -> None:
+    plan = a_plan(a_step("a"), a_step("b"), a_check("t", "a"), repo="acme/shop", base_sha=base_sha)
+    land_while_red(plan, "b" if lands else None)
+    if base_sha:
+        end_baseline(plan)
+
+    plan.report(a_report("t", 2, touched_files=[]))
+
+    assert len(plan.store.hash(PARTITION.recall(counters_of("default", "acme/shop")))) == known
+
+
+def test_tests_are_not_flaky_if_a_change_landed_during_the_baseline() -> None:
+    plan = a_plan(a_step("a"), a_step("b"), a_check("t", "a"), repo="acme/shop", base_sha=SHA)
+    land_while_red(plan, None)
+    plan.report(a_report("b", touched_files=["src/b.py"]))
+    end_baseline(plan)
+
+    plan.report(a_report("t", 2, touched_files=[]))
+
+    assert not plan.store.hash(PARTITION.recall(counters_of("default", "acme/shop")))
 
 
 def test_tests_that_fail_again_are_mended() -> None:
@@ -82,15 +125,7 @@ def test_tests_that_were_red_before_are_known_first() -> None:
 
     fail(plan, RED)
     assert [*plan.active] == ["t-baseline"]
-    plan.report(
-        a_report(
-            "t-baseline",
-            verified_at=SHA,
-            verify=[{"tool": "pytest", "exit_code": 0}],
-            failing_tests=[],
-            failing_tests_complete=True,
-        )
-    )
+    end_baseline(plan)
 
     assert ([*plan.active], plan.record.spent["failing_outcomes"]) == (["t"], 0)
     plan.report(a_report("t", 2, touched_files=[]))

@@ -136,7 +136,7 @@ def judge(unit: UnitOfWork, seen: Judgement) -> bool:
     failure = _tolerated(unit, step, outcome) if is_landed else seen.failure
     if failure is None:
         return False
-    if not is_landed and _awaits_base(unit, step, outcome, failure):
+    if not is_landed and _awaits_base(unit, step, outcome, failure, seen.attempt.at):
         return True
     tests = _red_tests(unit, step, outcome, failure)
     seen.failure, excused = _left(unit, step, tests, failure) if tests else (failure, False)
@@ -155,7 +155,7 @@ def given_to(_: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
     return AT_BASE if is_baseline(step.facts) else None
 
 
-def _awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any]) -> bool:
+def _awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any], began: int) -> bool:
     """Insert the baseline of a step's verification before its next attempt; returns whether that happened.
 
     It is inserted once. This failure is not counted before the baseline has ended.
@@ -173,7 +173,8 @@ def _awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[s
     before = make_baseline(was, ran, unit.plan.structure.taken, _catalogue(unit))
     revised = was.model_copy(update={"depends_on": (*was.depends_on, before.step_id)})
     unit.keep_note(_name_of_base(unit, step), {"by": step.step_id, "tests": None})
-    unit.keep_note(_name_of_red(step), {"outcome": failing.keep(outcome), "failure": failure, "tests": sorted(tests)})
+    kept = {"outcome": failing.keep(outcome), "failure": failure, "tests": sorted(tests), "began": began}
+    unit.keep_note(_name_of_red(step), kept)
     revision.carry_out(unit, step, revision.Revision(revised, before, (BASELINE,)), failure["category"])
     step.status.previous = failure
     return True
@@ -231,7 +232,7 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> bool:
         halt_rules.record_success(unit, step, outcome)
         step.status.previous = None
         unit.end_step(step, S.DONE.value, "done", BASELINE)
-    elif runs_again(unit, step, failure, kept["tests"]):
+    elif runs_again(unit, step, failure, kept["tests"], kept["began"]):
         unit.make_ready(step)
     else:
         failing.count_failure(unit, step, failure, outcome)
