@@ -73,9 +73,13 @@ def keep_changed(unit: UnitOfWork, step_id: str, files: Sequence[str]) -> None:
 def changed_by(unit: UnitOfWork, facts: Mapping[str, Any]) -> Sequence[str] | None:
     """Return the stored changed files of a step that may change more than it names, or than its risk allows.
 
-    Returns None for other steps. Raises NeedsSteps if the snapshot lacks the note.
+    Returns None for other steps, and for a step that names all its files if none are stored. Raises NeedsSteps if the
+    snapshot lacks the note.
     """
-    return (unit.note(_CHANGED_BY + facts["step_id"]) or ()) if limits_of_files(facts) else None
+    if not limits_of_files(facts):
+        return None
+    stored: Sequence[str] | None = unit.note(_CHANGED_BY + facts["step_id"])
+    return () if stored is None and facts.get("allowed_patterns") else stored
 
 
 def _is_beside_code(files: Sequence[str]) -> bool:

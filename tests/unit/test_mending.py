@@ -158,6 +158,12 @@ CHOSEN = [*[f"x{step}/{number}.py" for step in range(10) for number in range(5)]
             LOW,
             ["docs/b.md", "src/b.py"],
         ),
+        # A step that names more files than one attempt may change, and no file of it is known to be changed.
+        (
+            [many("a", count=8), a_check("t", "a")],
+            MED,
+            [f"a/{number}.py" for number in range(8)],
+        ),
         # Where there are too many, those are taken that a failing test is named after.
         (
             crowd(),

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from schemas.base import RiskLevel
 from schemas.step import PlannedStep
 from tasks.memory.flaky_tests import counters_of
-from tests.support.plans import PARTITION, Running, a_check, a_report, a_step
+from tests.support.plans import PARTITION, PYTEST, Running, a_check, a_report, a_step
 
 RED = "tests/test_cart.py::test_clock"
 SHA = "9f1c2d4"
@@ -112,8 +113,10 @@ def test_other_failures_are_mended_at_once(failing: list[str], said: dict[str, A
     assert [*plan.active] == ["t-mend"]
 
 
-def test_tests_that_a_patch_may_have_changed_are_mended_at_once() -> None:
-    plan = a_plan(a_step("a", files=["src/a.py", "tests/test_cart.py"]), a_check("t", "a"))
+@pytest.mark.parametrize("sources", [1, 7])
+def test_tests_that_a_patch_may_have_changed_are_mended_at_once(sources: int) -> None:
+    files = [*(f"src/{number}.py" for number in range(sources)), "tests/test_cart.py"]
+    plan = a_plan(a_step("a", files=files, risk=RiskLevel.MED, tools=(PYTEST,)), a_check("t", "a"))
 
     fail(plan, RED)
 

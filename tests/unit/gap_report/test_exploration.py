@@ -18,7 +18,7 @@ from tasks.toolchain.catalogue import CATALOGUE
 from tests.corpus.goals import scene
 from tests.corpus.play import Player
 from tests.support.kinds.gap_report import NOW, a_gap, a_goal, document, drafted, growing, planned
-from tests.support.plans import a_report
+from tests.support.plans import Running, a_report, fail_and_rest
 
 FILES = [f"src/m{number}.py" for number in range(8)]
 
@@ -88,6 +88,16 @@ def test_if_no_file_is_named_all_may_change_in_one_step(output: Any) -> None:
 
     assert [(step.step_id, list(step.allowed_files)) for step in made.steps] == [("action-1", FILES), ("verify", [])]
     assert (made.halt, made.why) == (None, "8 files may change.")
+
+
+def test_a_red_verification_is_mended_in_the_files_that_one_step_could_change() -> None:
+    steps = [step.model_copy(update={"answers_from": ()}) for step in unfolded({"files": []}).steps]
+    plan = Running(*steps, files=FILES)
+    plan.report(a_report("action-1", touched_files=FILES[2:3]))
+
+    fail_and_rest(plan, "verify", "TEST_REGRESSION", top_failing_tests=["tests/test_m.py::test_one"])
+
+    assert plan.facts["verify-mend"]["allowed_files"] == FILES
 
 
 def test_riskier_files_are_apart_if_no_file_is_named() -> None:
