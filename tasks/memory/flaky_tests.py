@@ -45,7 +45,7 @@ NOTHING = Recalled()
 
 
 def counters_of(tenant: str, repo: str) -> str:
-    """Return the name of the counters of a tenant's repository."""
+    """Return the name under which the counters of a repository's flaky tests are stored."""
     return f"{COUNTERS}:{quote(tenant, safe='', errors='replace')}:{quote(repo, safe='', errors='replace')}"
 
 

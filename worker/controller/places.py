@@ -101,7 +101,8 @@ class Places:
     def of(self, repo: str | None) -> Place:
         """Return the place for a step of the repository `repo`. Raises CannotWork with the reason if there is none.
 
-        A step that names no repository gets the only one. A clone without remotes fits every name.
+        A step without a repository is accepted only if this controller has exactly one. A single clone without remotes
+        accepts every name.
         """
         file = self._config.repositories
         if file:
@@ -115,9 +116,9 @@ class Places:
         return place
 
     def delivered(self, repo: str | None) -> tuple[SharedRepository, RepositorySettings]:
-        """Return the clone of a repository that permits deliveries, and its settings in the file.
+        """Return the clone of `repo` with its settings, if the file of repositories permits deliveries to it.
 
-        Raises CannotWork if there is none.
+        Raises CannotWork if it does not, or if there is no such file.
         """
         if not (file := self._config.repositories):
             raise StepTrouble("this controller has no file of repositories, which permits deliveries")

@@ -103,7 +103,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
 
 def too_many_calls(calls: int) -> Result:
     """Return the result of an attempt that the planner cancelled at so many tool calls."""
-    why = f"the agent was stopped after {calls} tool calls: the task's budget is half of that at the most"
+    why = f"the agent was stopped after {calls} tool calls: the limit is twice the task's budget"
     return Result(report=AgentReport(Reading(tool_calls=calls)), failure=wire.advice(why))
 
 

@@ -62,7 +62,7 @@ class IdleDrain:
         return is_busy or len(found) == MOST_AT_ONCE or self.count <= LARGE or now - began > SLOW_S
 
     def forget_sizes(self) -> None:
-        """Forget the sizes of earlier entries, since a read found none."""
+        """Let the next read take MOST_AT_ONCE entries again, since the last read returned none."""
         self.count = MOST_AT_ONCE
 
     def lose_reply(self) -> None:

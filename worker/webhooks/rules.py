@@ -196,7 +196,7 @@ def _sentence(rule: Rule, event: Event) -> str:
 
 
 def _commit(text: str) -> str:
-    """Return the id of a commit. Raises _Unfit."""
+    """Return `text` as the id of a commit, in lower case. Raises _Unfit for any other text."""
     commit = text.strip().lower()
     if not COMMIT.fullmatch(commit):
         raise _Unfit(f"base_sha: it is no id of a commit: {NO_COMMIT}")

@@ -48,7 +48,7 @@ def look_again(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
 
 
 def may_look_again(live: LivePlan) -> bool:
-    """Return whether a step may still look for the cause: the gap is a tool's, and no step searched for files yet."""
+    """Return whether a step may look for the cause: a tool reported the gap, and no step has searched for files."""
     if live.document is None or not live.state or state_of(live).tried:
         return False
     plan = IterationPlan.model_validate(live.document)

@@ -55,7 +55,7 @@ TELLS: Mapping[str, str] = MappingProxyType(  # a sentence for each kind, in wor
         "process_ended": "the code ends its process",
         "exit_hooked": "the code runs something at the end of its process",
         "modules_read": "the code reads sys.modules",
-        "tests_named": "the code names a runner of tests or its files",
+        "tests_named": "the code names a test runner or files of tests",
         "code_replaced": "tests replace the code that the failing test is about",
         "threshold_loosened": "a threshold was loosened",
         "ignored_more": "more is ignored",

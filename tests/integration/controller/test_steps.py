@@ -563,10 +563,7 @@ def test_an_agent_is_stopped_at_its_limit_of_tool_calls_and_the_outcome_reports_
 
     outcome = planner.outcome("fix")
     assert (evidence(outcome).category, outcome.metrics and outcome.metrics.tool_calls) == ("UNKNOWN", 5)
-    assert (
-        outcome.error_message
-        == "the agent was stopped after 5 tool calls: the task's budget is half of that at the most"
-    )
+    assert outcome.error_message == "the agent was stopped after 5 tool calls: the limit is twice the task's budget"
     assert repo.landed() == []
 
 

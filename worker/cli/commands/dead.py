@@ -128,7 +128,7 @@ def show(
 
     [b]planner dead show 0/1699000000000-0 --json | jq -r .data[/b]
 
-    Control characters are shown as escapes, such as \x1b.
+    Control characters are shown as escapes, such as \\x1b.
     """
     from worker.render.dead import portrait
 
@@ -152,8 +152,8 @@ def replay(
 
     [b]planner dead replay goals/1699000000000-0 --edit[/b]
 
-    An entry that was cut for its size cannot be replayed unchanged. If an entry is dead-lettered again, it has the
-    number of its attempts. Exit code 1 if any entry was left out.
+    An entry that was cut for its size cannot be replayed unchanged. An entry that is dead-lettered again shows how
+    often it was replayed. Exit code 1 if any entry was left out.
     """
     from worker.store import dead
 

@@ -16,7 +16,9 @@ from worker.store.keys import NO_TENANT
 def document(
     plan: PlanName,
     folder: Annotated[Path, typer.Option("--dir", "-d", file_okay=False, help="Where to; made if missing.")],
-    force: Annotated[bool, typer.Option("--force", help="Write over files that are of no reviewed plan.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace files even if they are not from a reviewed plan.")
+    ] = False,
     tenant: Owner = NO_TENANT,
     as_json: Json = False,
 ) -> None:

@@ -13,7 +13,7 @@ def kinds(as_json: Json = False) -> None:
 
     [b]planner kinds --json | jq -r '.[].kind'[/b]
 
-    The parts of a `task` are the names that a goal may give as its `task_kind`.
+    The names below `task` are the values that a goal may give as its `task_kind`.
     """
     from tasks.strategies.registry import discover_workflows
 

@@ -129,7 +129,8 @@ def submit(
     inbox: Annotated[Path | None, typer.Option(metavar="DIR", help="Do the wishes in this folder.")] = None,
     kind: Annotated[Kind | None, typer.Option(help="The kind of goal.")] = None,
     folder: Annotated[
-        Path | None, typer.Option("--dir", metavar="DIR", help="Continue the reviewed plan of planner document.")
+        Path | None,
+        typer.Option("--dir", metavar="DIR", help="Continue the reviewed plan that `planner document` wrote here."),
     ] = None,
     repo: Annotated[str | None, typer.Option(help="The repository's name.")] = None,
     base_sha: Annotated[str | None, typer.Option(help="The base commit. Default: the folder's commit.")] = None,
