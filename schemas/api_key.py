@@ -59,7 +59,7 @@ class ApiKey(Record):
 
     @property
     def sees_all(self) -> bool:
-        """Whether the key is for every tenant and every repository."""
+        """Return whether the key is for every tenant and every repository."""
         return self.tenant is None and not self.repositories
 
     def may(self, right: Right) -> bool:

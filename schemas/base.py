@@ -43,7 +43,7 @@ class GoalKind(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What happens to a plan that may change the same files as live plans."""
+    """The ways to treat a plan that may change the same files as live plans."""
 
     ALLOW = "allow"
     WAIT = "wait"
@@ -51,7 +51,7 @@ class Overlap(StrEnum):
 
 
 class Duplicates(StrEnum):
-    """What happens to a goal if an open change or a plan at work of its repository already does the same."""
+    """The ways to treat a goal that repeats an open change or a live plan of its repository."""
 
     ALLOW = "allow"
     WAIT = "wait"

@@ -12,7 +12,7 @@ _PLAN = re.compile(r"\n\nPlan: (\S+)\nStep: \S+\nAttempt: \d+\s*\Z")
 
 
 class Stale(StrEnum):
-    """Whether an open change is behind its present target branch, or conflicts with it."""
+    """The relation of an open change to its target branch: up to date, behind it, or in conflict with it."""
 
     NO = "no"
     BEHIND = "behind"
@@ -87,7 +87,7 @@ class SeenChange:
 
     @property
     def is_open(self) -> bool:
-        """Whether the change is neither merged nor closed."""
+        """Return whether the change is neither merged nor closed."""
         return self.merged_at is None and self.closed_at is None
 
     @property

@@ -23,7 +23,8 @@ from tasks.policy.revision import has_room
 from tasks.policy.sources import keep_changed
 from tasks.rules.permission import is_permitted
 from tasks.rules.risk import estimate
-from tasks.toolchain.catalogue import catalogue_of, render
+from tasks.toolchain.catalogue import catalogue_of
+from tasks.toolchain.command_lines import render
 
 MAX_FILES = 50  # that are checked
 RULE = "check_changed"

@@ -17,7 +17,7 @@ from schemas.step import PlannedStep, VerifyTool
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.pipeline import JUDGES, Feature, Judgement, always
 from tasks.policy.pre_steps import CHECK_CHANGED, is_quick_look
-from tasks.toolchain.catalogue import render
+from tasks.toolchain.command_lines import render
 
 # Messages of tools about a missing file that they were given; an included file does not count.
 _MISSING = (

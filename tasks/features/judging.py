@@ -44,7 +44,8 @@ from tasks.rules.judging import (
 )
 from tasks.rules.risk import estimate
 from tasks.rules.strategy import Draft
-from tasks.toolchain.catalogue import Catalogue, catalogue_of, render
+from tasks.toolchain.catalogue import Catalogue, catalogue_of
+from tasks.toolchain.command_lines import render
 
 SETUP = "setup"  # a capability of controllers that a step with a setup requires
 BASE_JUDGES = "judged by"  # the note of how later steps are judged

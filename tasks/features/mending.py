@@ -41,7 +41,8 @@ from tasks.rules.permission import is_permitted
 from tasks.rules.risk import RISK, ROLLBACK, assess, is_below
 from tasks.rules.strategy import Draft
 from tasks.text.paths import clean
-from tasks.toolchain.catalogue import Catalogue, catalogue_of, looks_at, render
+from tasks.toolchain.catalogue import Catalogue, catalogue_of, looks_at
+from tasks.toolchain.command_lines import render
 from tasks.toolchain.files import Role, files_of, role_of, stem_of, subject_of
 
 MENDED = frozenset(

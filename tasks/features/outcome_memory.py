@@ -42,7 +42,8 @@ from tasks.rules.validation import MAX_TOOLS
 from tasks.strategies.drafting.past_checks import checks_by_past
 from tasks.strategies.drafting.project import Project, project_of
 from tasks.strategies.task.goal_type import goal_type, task_kind
-from tasks.toolchain.catalogue import catalogue_of, once, render
+from tasks.toolchain.catalogue import catalogue_of, once
+from tasks.toolchain.command_lines import render
 from tasks.toolchain.contract import fits
 
 CHECKS = "memory_checks"  # among limits, where past failures choose checks

@@ -93,8 +93,7 @@ def limits_of(plan_seed: PlanSeed, goal: Goal, _: Draft) -> Mapping[str, int]:
 def asked_of(goal: Goal, policy: Policy) -> Overlap:
     """Return how a plan treats overlaps: as its goal chooses, else as the last row of its policy, else by default.
 
-    By default a plan that delivers waits, and another plan goes on. A plan that goes on with a delivered branch never
-    waits, because the plan before it keeps the files of that branch.
+    By default only a plan that delivers waits. One that continues a delivered branch never waits for its files.
     """
     if goal.delivery and goal.delivery.onto:
         return Overlap.ALLOW

@@ -18,7 +18,8 @@ from tasks.policy.quick_checks import checks_of_changed
 from tasks.rules import budget
 from tasks.rules.permission import is_permitted
 from tasks.rules.strategy import Draft
-from tasks.toolchain.catalogue import catalogue_of, once, render
+from tasks.toolchain.catalogue import catalogue_of, once
+from tasks.toolchain.command_lines import render
 
 MAX_FILES = 200  # that are checked
 

@@ -25,7 +25,8 @@ from tasks.policy.revision import Revision, carry_out, has_room
 from tasks.rules.permission import PATTERNS, exceeds, is_permitted
 from tasks.rules.risk import RISK, ROLLBACK, assess, is_below
 from tasks.text.fields import MAX_TITLE
-from tasks.toolchain.catalogue import catalogue_of, render
+from tasks.toolchain.catalogue import catalogue_of
+from tasks.toolchain.command_lines import render
 
 APART = "risk_apart"  # the rule of the revision
 

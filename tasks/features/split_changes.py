@@ -39,7 +39,8 @@ from tasks.rules.permission import PATTERNS, exceeds, is_permitted
 from tasks.rules.risk import RISK, is_below
 from tasks.rules.strategy import Draft
 from tasks.text.fields import MAX_TITLE
-from tasks.toolchain.catalogue import Catalogue, catalogue_of, looks_at, render
+from tasks.toolchain.catalogue import Catalogue, catalogue_of, looks_at
+from tasks.toolchain.command_lines import render
 from tasks.toolchain.contract import ToolCategory
 from tasks.toolchain.files import Role, files_of
 

@@ -87,7 +87,7 @@ class UnitOfWork:
 
     @property
     def is_paused(self) -> bool:
-        """Whether a command stops the plan, so that attempts in flight pause, too; a day budget does not pause them."""
+        """Return whether a command stops the plan and its attempts in flight; a day budget leaves these alone."""
         return bool(self.plan.paused) or self.plan.held.startswith(PAUSED)
 
     @property

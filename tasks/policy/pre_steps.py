@@ -24,7 +24,8 @@ from tasks.plan.snapshot import Step
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.rules.risk import RISK, estimate, is_below
 from tasks.text.folders import of_folder
-from tasks.toolchain.catalogue import CATALOGUE, Catalogue, in_folder, looks_at, render
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, in_folder, looks_at
+from tasks.toolchain.command_lines import render
 from tasks.toolchain.languages import LANGUAGES, language_of
 
 MAX_ID = 64

@@ -29,7 +29,8 @@ from tasks.policy.pipeline import REVISE
 from tasks.policy.pre_steps import MEND, PRE_STEPS, PreStep, make_pre_step
 from tasks.rules import budget
 from tasks.rules.validation import STEP_CHECKS, Surroundings, injections
-from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of, render
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
+from tasks.toolchain.command_lines import render
 
 ATTEMPTS = 3  # columns of the table; later failures are treated as the third
 

@@ -29,7 +29,8 @@ from tasks.text.folders import is_folder
 from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden
 from tasks.text.paths import fault
 from tasks.text.sanitize import Treatment, is_plain, sanitize
-from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue
+from tasks.toolchain.command_lines import render
 
 MAX_ERRORS = 100  # reported at once; a plan of 10 000 steps may hold more
 MAX_MEMBERS = 10  # of a cycle that are named

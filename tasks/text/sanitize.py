@@ -37,7 +37,7 @@ _LAYERS = 2  # an encoding within an encoding
 
 
 class Treatment(StrEnum):
-    """What happens to an attack: it is removed, made inert but legible, or only reported."""
+    """The ways to treat an attack: remove it, make it inert but legible, or only report it."""
 
     STRIP = "strip"
     ESCAPE = "escape"

@@ -22,16 +22,14 @@ from schemas.step import ROOT, PlannedStep, VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.text.folders import all_inner, inner, is_folder
 from tasks.text.paths import clean
+from tasks.toolchain.command_lines import quote, render, words
 from tasks.toolchain.contract import FILE_OF_TEST, MANY, Contract, Part, Reading, fits, operand
 from tasks.toolchain.files import Role, role_of
 from tasks.toolchain.languages import RECIPES, TOOLS, suffixes_of
 
-AND = " && "
-MOST_KEPT = 1000  # characters of a command whose words are kept
 _NO_PACKAGE = re.compile(r"(?:^|/)(?:[._]|(?:testdata|vendor)/)")  # runners of packages skip these folders
 _WORD = re.compile(r"[\w.-]+")
 _IN_FOLDER = re.compile(r"(?P<open>\()?cd (?P<folder>'[^'\n]+'|[^\s'\"()&;|]+) && (?P<command>[^&]+)(?(open)\))")
-_SHELL = re.compile(r"[;|&$<>`\\\x00-\x1f\x7f]")  # characters that a shell interprets, even between quotes
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +64,7 @@ class Catalogue:
         if found := _IN_FOLDER.fullmatch(command.strip()):
             folder = clean("".join(words(found["folder"])))
             if not is_folder(folder):
-                raise UnknownCommand(f"`{_quote(command)}`: {_quote(folder)!r} is no folder of the repository.")
+                raise UnknownCommand(f"`{quote(command)}`: {quote(folder)!r} is no folder of the repository.")
             return self.match(found["command"]).model_copy(update={"cwd": folder})
         try:
             argv = words(command)
@@ -89,7 +87,7 @@ class Catalogue:
         contract = self.contracts.get(tool)
         if contract is None:
             nearest = difflib.get_close_matches(tool, self.contracts, n=1, cutoff=0)[0]
-            raise UnknownCommand(f"There is no tool {_quote(tool)!r}; the nearest is {nearest}.")
+            raise UnknownCommand(f"There is no tool {quote(tool)!r}; the nearest is {nearest}.")
         missing = tuple(each for each in contract.required if each not in args)
         end = args.index("--") if "--" in args else len(args)
         for spelling in contract.spellings:
@@ -235,7 +233,7 @@ class Catalogue:
         if found := self.find(argv):
             return found
         shown = shown or shlex.join(argv)
-        raise UnknownCommand(f"`{_quote(shown)}` is not in the tool catalogue. {self._nearest(argv, shown)}")
+        raise UnknownCommand(f"`{quote(shown)}` is not in the tool catalogue. {self._nearest(argv, shown)}")
 
     def find(self, argv: tuple[str, ...]) -> tuple[Contract, Reading] | None:
         """Return the contract that accepts all of `argv`, and its split of `argv`; None if there is no such one."""
@@ -278,54 +276,10 @@ def _closest(shown: str, examples: tuple[str, ...]) -> str:
     return difflib.get_close_matches(shown, examples, n=1, cutoff=0)[0]
 
 
-def words(command: str) -> tuple[str, ...]:
-    """Split a command line like a shell; refuse every character that a shell would interpret."""
-    return _kept_words(command) if len(command) <= MOST_KEPT else _split(command)
-
-
-@lru_cache(maxsize=4096)
-def _kept_words(command: str) -> tuple[str, ...]:
-    return _split(command)
-
-
-def _split(command: str) -> tuple[str, ...]:
-    if found := _SHELL.search(command):
-        raise UnknownCommand(f"`{_quote(command)}` holds {found.group()!r}: a verification is run without a shell.")
-    if "'" not in command and '"' not in command:
-        return tuple(word for word in command.split(" ") if word)  # the result of shlex here, thirty times faster
-    try:
-        return tuple(shlex.split(command))
-    except ValueError as error:
-        raise UnknownCommand(f"`{_quote(command)}` cannot be read: {error}.") from error
-
-
 @lru_cache(maxsize=512)  # the steps of a plan run the same few commands, and each is read twice
 def _tool(catalogue: Catalogue, argv: tuple[str, ...]) -> VerifyTool | None:
     found = catalogue.find(argv)
     return found[0].tool(argv) if found else None
-
-
-def render(tools: Sequence[VerifyTool]) -> str:
-    """Return one command line for people and for a shell: all `tools`, each in its folder, until one fails."""
-    return AND.join([_join(tool.argv) if tool.cwd == ROOT else _join_in(tool.cwd, tool.argv) for tool in tools])
-
-
-_join = lru_cache(maxsize=512)(shlex.join)
-
-
-def _join_in(folder: str, argv: tuple[str, ...]) -> str:
-    return f"(cd {shlex.quote(folder)}{AND}{_join(argv)})"
-
-
-def split_commands(text: str) -> list[str]:
-    """Split the output of `render` into its commands, each with its folder."""
-    found: list[str] = []
-    for part in text.split(AND):
-        if found and found[-1].startswith("(cd ") and AND not in found[-1]:
-            found[-1] += AND + part
-        else:
-            found.append(part)
-    return found
 
 
 def in_folder(tool: VerifyTool, folder: str) -> VerifyTool:
@@ -376,15 +330,6 @@ def _within(test: str, places: Sequence[str]) -> Iterator[str]:
             yield test
         elif not inner and file.endswith("/" + path):
             yield file + colons + name
-
-
-def _quote(text: str) -> str:
-    """Truncate a refused command for the error that its sender reads.
-
-    The sender must recognize it, so it is not sanitized. Code that puts the error into a prompt or a step passes it
-    through `fields.fit`.
-    """
-    return text if len(text) <= 80 else text[:79] + "…"
 
 
 CATALOGUE = Catalogue.of(TOOLS, RECIPES)

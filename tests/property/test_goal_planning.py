@@ -15,7 +15,8 @@ from tasks.rules.strategy import Draft, Rejected
 from tasks.rules.validation import validate
 from tasks.text.paths import fault, is_glob
 from tasks.text.patterns import expand_globs
-from tasks.toolchain.catalogue import CATALOGUE, render
+from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.command_lines import render
 from tests.support.any_goal import COMMANDS, GOALS, PATHS, PROJECTS
 from tests.support.examples import few_and_many
 

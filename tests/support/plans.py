@@ -31,7 +31,8 @@ from tasks.plan.report import Report
 from tasks.plan.snapshot import READY_PAGE, Clocks, Snapshot
 from tasks.policy.plan_seed import PlanSeed
 from tasks.rules.strategy import Draft
-from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts, render
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts
+from tasks.toolchain.command_lines import render
 from tests.support import plain
 from tests.support.asking import Asked
 from tests.support.documented import TOOLS_EXAMPLE as TOOLS_EXAMPLE

@@ -12,7 +12,8 @@ from schemas.base import RiskLevel
 from schemas.goal import ToolCall
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
-from tasks.toolchain.catalogue import CATALOGUE, render, words
+from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.command_lines import render, words
 from tasks.toolchain.contract import KINDS, Contract, ToolCategory, fits
 from tests.support.smuggling import SMUGGLED_WORDS, smuggled_lines
 

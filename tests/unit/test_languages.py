@@ -13,8 +13,9 @@ import pytest
 
 from schemas.goal import GoalContext
 from tasks.toolchain import languages
-from tasks.toolchain.catalogue import Catalogue, words
+from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.classify import output_parser
+from tasks.toolchain.command_lines import words
 from tasks.toolchain.contract import Contract, Part, ToolCategory
 from tasks.toolchain.language import Language, Toolchain
 from tasks.toolchain.languages import LANGUAGES, TOOLCHAINS, language_of
@@ -159,7 +160,8 @@ cpp.TOOLCHAIN = Toolchain(  # in the place of another: the table itself is a fil
 )
 
 from tasks.policy import pre_steps
-from tasks.toolchain.catalogue import CATALOGUE, render
+from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.command_lines import render
 from tasks.toolchain.classify import classify
 from tasks.toolchain.classify import read_log
 from tasks.toolchain.files import role_of

@@ -11,7 +11,8 @@ from tasks.handlers import goals
 from tasks.policy import expansion
 from tasks.rules.strategy import Draft, Rejected
 from tasks.strategies.drafting.project import Project
-from tasks.toolchain.catalogue import CATALOGUE, render
+from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.command_lines import render
 from tasks.toolchain.projects import project_folders
 
 PYPROJECT = '[project]\nname = "shop"\n'

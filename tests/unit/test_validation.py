@@ -12,7 +12,8 @@ from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from tasks.rules.validation import MAX_ERRORS, cycles, name_cycle, validate
 from tasks.text.patterns import MAX_GLOB_WORK, expand_globs
-from tasks.toolchain.catalogue import CATALOGUE, render
+from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.command_lines import render
 from tests.support.sources import RULE_CODES, codes
 
 FILES = (*(f"src/{i}.py" for i in range(60)), "src/auth.py")

@@ -30,7 +30,7 @@ log = logging.getLogger("planner.controller")
 
 
 class Trust(StrEnum):
-    """Whether agents get a repository's instructions: as words to follow, as quoted data, or not."""
+    """The ways to give agents a repository's instructions: as words to follow, as quoted data, or not."""
 
     DATA = "data"  # quoted, like all that comes from outside
     TRUSTED = "trusted"  # words of the repository's owners, which agents are asked to follow

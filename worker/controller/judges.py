@@ -69,7 +69,7 @@ class Judges:
 
     @property
     def hold_out(self) -> bool:
-        """Whether held-out tests judge the step."""
+        """Return whether held-out tests judge the step."""
         return bool(self.spec.judged_by and self.spec.judged_by.holdout)
 
     def judge(self, result: Result) -> AttemptFailure | None:

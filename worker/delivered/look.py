@@ -38,7 +38,7 @@ from tasks.delivered.decide import (
 from tasks.delivered.seen import SeenChange, Stale
 from tasks.memory.flaky_tests import recall
 from tasks.plan.file_claims import REVIEW
-from tasks.toolchain.catalogue import split_commands
+from tasks.toolchain.command_lines import split_commands
 from worker.delivered.github import GitHub
 from worker.delivered.gitlab import GitLab
 from worker.delivered.reading import ChangeReader, Writers

@@ -296,10 +296,7 @@ class PlanCreation:
         return GoalResult(GoalVerdict.NOTHING_TO_DO, why, (about,))
 
     def _setting(self, partition: Partition, goal: Goal, now: int) -> Setting | Rejected:
-        """Return the setting of a goal with the plan history of its kind, or the rejection of a wrong `callback`.
-
-        Goals of the kind `task` have no plan history.
-        """
+        """Return the setting of a goal with the history of its kind (none for `task`), or reject a wrong `callback`."""
         if goal.callback and not self._may_name(goal.callback, goal.tenant):
             message = f"There is no endpoint {goal.callback} of the tenant {goal.tenant}: see planner endpoints list."
             return reject(

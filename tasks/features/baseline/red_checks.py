@@ -29,7 +29,8 @@ from tasks.policy.revision import has_room
 from tasks.policy.sources import sources_of
 from tasks.rules import budget
 from tasks.text.folders import outer
-from tasks.toolchain.catalogue import catalogue_of, looks_at, render
+from tasks.toolchain.catalogue import catalogue_of, looks_at
+from tasks.toolchain.command_lines import render
 from tasks.toolchain.contract import operand
 
 _CREATED = "new of {}"

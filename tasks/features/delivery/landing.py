@@ -29,7 +29,8 @@ from tasks.text.fields import fit, whole_lines
 from tasks.text.forbidden_paths import FORBIDDEN, forbid
 from tasks.text.paths import clean, fault
 from tasks.text.patterns import matches
-from tasks.toolchain.catalogue import once, render
+from tasks.toolchain.catalogue import once
+from tasks.toolchain.command_lines import render
 
 WAIT = "delivery_wait_s"  # among limits: the plan ends with a delivery, which may wait unclaimed for so many seconds
 ROUNDS = "land_rounds"  # among limits: how often a plan is brought up to date

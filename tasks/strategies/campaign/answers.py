@@ -33,7 +33,8 @@ from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.json_in_prose import read_json
 from tasks.text.paths import clean, fault
-from tasks.toolchain.catalogue import Catalogue, render
+from tasks.toolchain.catalogue import Catalogue
+from tasks.toolchain.command_lines import render
 from tasks.toolchain.files import Role, files_of, role_of
 
 MAX_SAID = 300  # characters of the reason why an answer is not valid

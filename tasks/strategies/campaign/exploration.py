@@ -42,7 +42,7 @@ from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, as_written, fill, fit, g
 from tasks.text.json_in_prose import read_json
 from tasks.text.paths import clean
 from tasks.text.sanitize import sanitize
-from tasks.toolchain.catalogue import render
+from tasks.toolchain.command_lines import render
 from tasks.toolchain.files import name_of
 from tasks.toolchain.languages import language_of
 

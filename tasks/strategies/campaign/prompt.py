@@ -17,7 +17,7 @@ from tasks.strategies.campaign.parts import meant_lines
 from tasks.strategies.campaign.state import CampaignScope, Knowledge, changeable_files
 from tasks.strategies.campaign.verification import project_of
 from tasks.text.fields import fit, quote, several_lines
-from tasks.toolchain.catalogue import render
+from tasks.toolchain.command_lines import render
 
 MAX_SECTION = 4800  # characters; the objective has more
 MAX_LINE = 300

@@ -27,8 +27,8 @@ from tasks.strategies.drafting.pieces import PHASES, Piece, join_pieces, pieces
 from tasks.strategies.drafting.project import Project
 from tasks.text.blocked_report import BLOCKED, NO_REASON, blocked_report
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit, guidance, several_lines
-from tasks.toolchain.catalogue import render
 from tasks.toolchain.collecting import TOOL as COLLECTS
+from tasks.toolchain.command_lines import render
 
 DRAFT = "draft"  # the step, and the campaign's wait while it runs; a replanned one ends in -r2
 RETRIES = 1  # then the task is blocked, and the campaign is replanned before failures in a row end it

@@ -10,8 +10,9 @@ from tasks.base.errors import UnknownCommand
 from tasks.rules.risk import is_below
 from tasks.strategies.campaign.state import CampaignScope, Knowledge
 from tasks.strategies.drafting.project import Check, Project, only_documents
-from tasks.toolchain.catalogue import Catalogue, split_commands
+from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.collecting import TOOL as COLLECTS
+from tasks.toolchain.command_lines import split_commands
 from tasks.toolchain.contract import ToolCategory
 from tasks.toolchain.languages import LANGUAGES
 

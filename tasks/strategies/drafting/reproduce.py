@@ -16,8 +16,8 @@ from tasks.rules.risk import estimate
 from tasks.rules.validation import max_steps
 from tasks.strategies.drafting.focus import file_of_test
 from tasks.strategies.drafting.project import Check, Project
-from tasks.toolchain.catalogue import render
 from tasks.toolchain.classify import classify
+from tasks.toolchain.command_lines import render
 from tasks.toolchain.files import Role, role_of
 
 REPRODUCE = "reproduce"

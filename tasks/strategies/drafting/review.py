@@ -8,7 +8,7 @@ from schemas.base import Mode, StepType
 from schemas.step import ControllerTaskSpec, PlannedStep
 from tasks.rules.risk import estimate
 from tasks.strategies.drafting.project import Project
-from tasks.toolchain.catalogue import render
+from tasks.toolchain.command_lines import render
 
 REVIEW = "review-changes"
 

@@ -22,7 +22,7 @@ from tasks.strategies.drafting.pieces import PHASES, Piece, fits_one_piece, fits
 from tasks.strategies.drafting.project import Check, Project, commands_in, keep_permitted, only_documents
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit
 from tasks.text.paths import clean
-from tasks.toolchain.catalogue import render
+from tasks.toolchain.command_lines import render
 
 MAX_HINT = 1000
 MAX_SUCCESS = 1000

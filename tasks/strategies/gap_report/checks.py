@@ -21,8 +21,9 @@ from tasks.strategies.drafting.folder_project import FolderProject
 from tasks.strategies.drafting.project import Project
 from tasks.strategies.gap_report.evidence import runs_tests
 from tasks.text.fields import fit
-from tasks.toolchain.catalogue import Catalogue, words
+from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.collecting import TOOL as COLLECTS
+from tasks.toolchain.command_lines import words
 from tasks.toolchain.contract import MANY, Contract, ToolCategory, fits, operand
 from tasks.toolchain.files import chunks
 from tasks.toolchain.language import LINTING, TYPING

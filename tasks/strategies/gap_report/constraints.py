@@ -146,7 +146,7 @@ class Shield:
 
     @cached_property
     def _is_allowed(self) -> dict[str, bool]:
-        """Whether the goal allows a path, for each path looked up so far."""
+        """The paths that were looked up so far, each with the answer whether the goal allows it."""
         return dict.fromkeys(self.allowed, True)
 
     def reach(self, actions: Iterable[PlannedAction]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -24,7 +24,7 @@ from tasks.strategies.gap_report.places import PROTECTED
 from tasks.strategies.gap_report.state import IterationState
 from tasks.strategies.gap_report.tally import shorten, tell_tally
 from tasks.text.fields import MAX_GUIDANCE, as_written, fit
-from tasks.toolchain.catalogue import words
+from tasks.toolchain.command_lines import words
 from tasks.toolchain.files import Role, role_of
 
 MAX_LESSON = 300

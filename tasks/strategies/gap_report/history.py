@@ -36,7 +36,7 @@ class Past:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the gap failed so often in a row that another gap comes first."""
+        """Return whether the gap failed so often in a row that another gap comes first."""
         return self.streak >= self.limit
 
 

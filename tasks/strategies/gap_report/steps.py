@@ -28,7 +28,7 @@ from tasks.strategies.gap_report.verification import (
     verification,
 )
 from tasks.text.fields import MAX_INTENT, MAX_TITLE, fit
-from tasks.toolchain.catalogue import render
+from tasks.toolchain.command_lines import render
 from tasks.toolchain.contract import ToolCategory
 from tasks.toolchain.files import Role, chunks, files_of, may_be_of_tests
 

@@ -22,7 +22,8 @@ from tasks.strategies.reviewed_plan.milestones import RoleName, files_of, is_ext
 from tasks.strategies.reviewed_plan.state import Turn, project_in
 from tasks.strategies.reviewed_plan.steps import AGAIN, Brief, failed_items, guidance_for, patch_step, suffix
 from tasks.text.fields import fit
-from tasks.toolchain.catalogue import Catalogue, render
+from tasks.toolchain.catalogue import Catalogue
+from tasks.toolchain.command_lines import render
 from tasks.toolchain.files import Role, role_of
 
 CODE_LEVEL = RiskLevel.MED  # of a step that changes code, at least

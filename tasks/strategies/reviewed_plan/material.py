@@ -15,7 +15,7 @@ from tasks.strategies.reviewed_plan.milestones import milestone_of
 from tasks.strategies.reviewed_plan.prompt import MAX_FILES
 from tasks.strategies.reviewed_plan.steps import Brief, failed_items
 from tasks.strategies.reviewed_plan.workflow import CONTEXT, MILESTONE, OUTCOMES, PLAN, QR
-from tasks.toolchain.catalogue import render
+from tasks.toolchain.command_lines import render
 
 Read = Callable[["OpenStep"], Any]
 

@@ -13,7 +13,7 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.strategies.reviewed_plan.milestones import RoleName
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fit
-from tasks.toolchain.catalogue import render
+from tasks.toolchain.command_lines import render
 
 MAX_SUCCESS = 1000
 AGAIN = re.compile(r"-t\d+$")  # at the end of the id of a step that is tried again

@@ -15,7 +15,7 @@ from schemas.kinds.task import TASK_DRAFT_SCHEMA
 from tasks.strategies.drafting.project import Project
 from tasks.text.fields import QUOTE_MARK, fit, list_lines, quote
 from tasks.text.json_in_prose import as_text
-from tasks.toolchain.catalogue import render
+from tasks.toolchain.command_lines import render
 
 MAX_PROMPT = 50_000
 MAX_REPAIR = 15_000

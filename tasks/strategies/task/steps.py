@@ -18,7 +18,8 @@ from tasks.strategies.drafting.repeats import only_repeats
 from tasks.strategies.drafting.scope import Scope, is_for, scopes
 from tasks.strategies.task.templates import Finding, Row, Template
 from tasks.text.fields import MAX_INTENT, fill, fit, guidance
-from tasks.toolchain.catalogue import once, render
+from tasks.toolchain.catalogue import once
+from tasks.toolchain.command_lines import render
 from tasks.toolchain.files import Role, files_of, role_of
 
 DRAFT_ID = "draft-plan"

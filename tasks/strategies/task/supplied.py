@@ -17,7 +17,7 @@ from tasks.strategies.drafting.project import Project
 from tasks.strategies.drafting.recipes import Milestone, Recipes
 from tasks.text.fields import guidance
 from tasks.text.paths import clean
-from tasks.toolchain.catalogue import render
+from tasks.toolchain.command_lines import render
 
 _MILESTONES = frozenset(Milestone)
 _NOTHING_KNOWN = "No tool is known for `{}`: set context.language or context.test_command."

@@ -27,7 +27,7 @@ _KINDS = {
     "atexit.register": "exit_hooked",
     "sys.modules": "modules_read",
 }
-# What started the program; a function that reads it and has a word for tests finds out whether tests run it.
+# Reads of the program's start. A function with such a read and a word for tests detects whether tests run it.
 _SURROUNDINGS = frozenset(
     {
         *("sys.modules", "inspect.stack", "inspect.currentframe", "inspect.getouterframes", "sys._getframe"),

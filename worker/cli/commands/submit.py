@@ -64,7 +64,7 @@ class Risk(StrEnum):
 
 
 class OnOverlap(StrEnum):
-    """What happens to a plan whose files other plans claim, the same as in schemas.base.Overlap."""
+    """The values of schemas.base.Overlap as options of the command line."""
 
     ALLOW = "allow"
     WAIT = "wait"
@@ -82,8 +82,7 @@ NOTHING_TOLD: Mapping[str, Any] = MappingProxyType(
     {"goal_id": None, "plan_id": None, "verdict": None, "reason": "", "errors": ()}
 )
 Wait = Annotated[
-    WaitFor | None,
-    typer.Option("--wait", "-w", help="Wait for the `verdict` (also without a value), or for the `end` of the plan."),
+    WaitFor | None, typer.Option("--wait", "-w", help="Wait for the `verdict` (also without a value) or the `end`.")
 ]
 Timeout = Annotated[
     str | None,
@@ -129,8 +128,7 @@ def submit(
     inbox: Annotated[Path | None, typer.Option(metavar="DIR", help="Do the wishes in this folder.")] = None,
     kind: Annotated[Kind | None, typer.Option(help="The kind of goal.")] = None,
     folder: Annotated[
-        Path | None,
-        typer.Option("--dir", metavar="DIR", help="Continue the reviewed plan that `planner document` wrote here."),
+        Path | None, typer.Option("--dir", metavar="DIR", help="Continue the reviewed plan in this folder.")
     ] = None,
     repo: Annotated[str | None, typer.Option(help="The repository's name.")] = None,
     base_sha: Annotated[str | None, typer.Option(help="The base commit. Default: the folder's commit.")] = None,
@@ -360,10 +358,7 @@ def _begun(goal: Goal) -> Goal | Rejected:
 
 
 def _wait(planner: Planner, sent: Sent, wait: WaitFor | None, timeout_s: float, summary: Path | None) -> dict[str, Any]:
-    """Wait as requested, and return the result as JSON; also write it to the file `summary`, if one is named.
-
-    Raises Failure at the timeout.
-    """
+    """Wait as requested, return the result as JSON, and write it to `summary`. Raises Failure at the timeout."""
     from schemas.base import GoalVerdict
     from schemas.plan import GoalAnswer
     from worker.cli.commands.summary import add_page, describe
